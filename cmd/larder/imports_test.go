@@ -139,7 +139,7 @@ var doors = map[string][]string{
 	"github.com/hashicorp/hcl/json":          {"cliconfig/syntax"},
 	"github.com/hashicorp/hcl/v2":            {"installer/hclfile", "installer/lockfile", "installer/modules", "sources/oci"}, // a template
 	"github.com/hashicorp/terraform-svchost": {"sources"},
-	"github.com/klauspost/compress":          {"sources/archive", "sources/archive/inflate"},
+	"github.com/klauspost/compress":          {"sources/archive/inflate"},
 	"github.com/minio/minio-go":              {"sources/bucket"},
 	"github.com/rogpeppe/go-internal":        {"cmd/larder", "cmd/larder/job/install", "cmd/larder/site", "cmd/larder/site/sitetest", "installer/modules"}, // tests as archives, and diffs
 	"github.com/urfave/cli":                  {"cmd/larder/line"},

@@ -279,7 +279,7 @@ func TestNotKept(t *testing.T) {
 
 // Processes at the same time don't lose each other's versions, even if some of them are killed.
 func TestProcesses(t *testing.T) {
-	const most = 20 // versions of each process
+	const most = 8 // versions of each process
 	if dir := os.Getenv("LARDER_TEST_AGES"); dir != "" {
 		p := sourcetest.Address(t, "example.com/acme/"+os.Getenv("LARDER_TEST_NAME"))
 		for i := range most {

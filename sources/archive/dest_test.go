@@ -5,7 +5,10 @@ import (
 
 	"github.com/larder-cli/larder/sources/archive"
 	"github.com/larder-cli/larder/sources/disk"
+	"github.com/larder-cli/larder/sources/sourcetest"
 )
+
+var check = sourcetest.Check
 
 // to returns the directory dir as a destination.
 func to(t testing.TB, dir string) archive.Dest {

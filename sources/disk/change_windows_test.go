@@ -13,15 +13,35 @@ import (
 	"github.com/larder-cli/larder/sources"
 )
 
+// These tests are in the package, so they can't use sourcetest, which imports it.
+
+func openDir(t *testing.T, path string) *Dir {
+	t.Helper()
+	d, err := Open(path)
+	must(t, err)
+	t.Cleanup(func() { d.Close() })
+	return d
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func expect(t *testing.T, ok bool, err error) {
+	t.Helper()
+	if !ok {
+		t.Errorf("got error %v", err)
+	}
+}
+
 // A file that another program has open for a moment is waited for. The error about one that stays open
 // names it, also if it is below a directory.
 func TestFilesInUse(t *testing.T) {
 	root := t.TempDir()
-	d, err := Open(root)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer d.Close()
+	d := openDir(t, root)
 	for name, change := range map[string]func() error{
 		"remove":      func() error { return d.Remove("dir/file") },
 		"remove tree": func() error { return d.RemoveTree("dir") },
@@ -36,112 +56,89 @@ func TestFilesInUse(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			path := filepath.Join(root, "dir", "file")
-			check := func(err error) {
-				t.Helper()
-				if err != nil {
-					t.Fatal(err)
-				}
-			}
-			check(os.MkdirAll(filepath.Dir(path), 0o755))
-			check(os.WriteFile(path, nil, 0o644))
+			must(t, os.MkdirAll(filepath.Dir(path), 0o755))
+			must(t, os.WriteFile(path, nil, 0o644))
 			opened, err := os.Open(path) // other programs may not remove the file
-			check(err)
+			must(t, err)
 			defer opened.Close()
 
 			patience = 300 * time.Millisecond
 			err = change()
-			if err == nil || strings.Count(err.Error(), path) != 1 || len(sources.Hints(err)) != 1 {
-				t.Errorf("got %v with hints %q, want one that names %s once", err, sources.Hints(err), path)
-			}
+			expect(t, err != nil && strings.Count(err.Error(), path) == 1 && len(sources.Hints(err)) == 1, err)
 			patience = 2 * time.Second
 			time.AfterFunc(200*time.Millisecond, func() { opened.Close() })
-			check(change())
-			check(os.RemoveAll(filepath.Join(root, "other")))
+			must(t, change())
+			must(t, os.RemoveAll(filepath.Join(root, "other")))
 		})
 	}
 }
 
 // Files that Larder reads can be moved and removed meanwhile. Windows also replaces them, but Wine 8 doesn't.
 func TestOpenFilesAreShared(t *testing.T) {
-	d, err := Open(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer d.Close()
+	d := openDir(t, t.TempDir())
 	for _, name := range []string{"a", "b"} {
-		if err := d.WriteFile(name, []byte(name), Lazily); err != nil {
-			t.Fatal(err)
-		}
+		must(t, d.WriteFile(name, []byte(name), Lazily))
 	}
 	opened, _, err := OpenFile(d.Path("b"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer opened.Close()
-	if err := errors.Join(Rename(d, "b", d, "moved"), Rename(d, "a", d, "b"), d.Remove("moved")); err != nil {
-		t.Error(err)
-	}
-	if text, err := io.ReadAll(opened); string(text) != "b" {
-		t.Errorf("got %q, %v", text, err)
-	}
-	if text, err := os.ReadFile(d.Path("b")); string(text) != "a" {
-		t.Errorf("got %q, %v", text, err)
-	}
-	if _, err := OpenAny(d.Path("c")); !errors.Is(err, fs.ErrNotExist) || strings.Count(err.Error(), d.Path("c")) != 1 {
-		t.Errorf("got %v", err)
-	}
+	must(t, errors.Join(Rename(d, "b", d, "moved"), Rename(d, "a", d, "b"), d.Remove("moved")))
+	text, err := io.ReadAll(opened)
+	expect(t, string(text) == "b", err)
+	text, err = os.ReadFile(d.Path("b"))
+	expect(t, string(text) == "a", err)
+	_, err = OpenAny(d.Path("c"))
+	expect(t, errors.Is(err, fs.ErrNotExist) && strings.Count(err.Error(), d.Path("c")) == 1, err)
 }
 
 // Read-only files are removed, and replaced.
 func TestReadOnlyFiles(t *testing.T) {
-	d, err := Open(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer d.Close()
+	d := openDir(t, t.TempDir())
 	for _, name := range []string{"a", "b"} {
-		if err := os.WriteFile(d.Path(name), []byte(name), 0o444); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(d.Path(name), []byte(name), 0o444))
 	}
-	if err := Rename(d, "a", d, "b"); err != nil {
-		t.Error(err)
-	}
-	if text, err := os.ReadFile(d.Path("b")); string(text) != "a" {
-		t.Errorf("got %q, %v", text, err)
-	}
-	if err := d.Remove("b"); err != nil || d.Exists("b") {
-		t.Errorf("it is left: %v", err)
-	}
+	must(t, Rename(d, "a", d, "b"))
+	text, err := os.ReadFile(d.Path("b"))
+	expect(t, string(text) == "a", err)
+	must(t, d.Remove("b"))
+	expect(t, !d.Exists("b"), nil)
 }
 
 // Names that differ in case only are one name, and paths may be longer than 260 characters.
 func TestNamesOnWindows(t *testing.T) {
-	d, err := Open(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer d.Close()
-	if err := d.WriteFile("File", nil, Lazily); err != nil || !d.Exists("FILE") {
-		t.Errorf("another case is another name: %v", err)
-	}
+	d := openDir(t, t.TempDir())
+	must(t, d.WriteFile("File", nil, Lazily))
+	expect(t, d.Exists("FILE"), nil)
 	long := strings.Repeat(strings.Repeat("x", 100)+"/", 4) + "dir"
 	sub, err := d.MakeSub(long)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := sub.WriteFile("file", []byte("text"), Lazily); err != nil {
-		t.Error(err)
-	}
-	if resolved, err := Resolve(sub.Path("file")); err != nil || !strings.EqualFold(resolved, sub.Path("file")) {
-		t.Errorf("resolved is %s, %v", resolved, err)
-	}
-	if err := Rename(sub, "file", d, "moved"); err != nil {
-		t.Error(err)
-	}
+	must(t, err)
+	must(t, sub.WriteFile("file", []byte("text"), Lazily))
+	resolved, err := Resolve(sub.Path("file"))
+	expect(t, strings.EqualFold(resolved, sub.Path("file")), err)
+	must(t, Rename(sub, "file", d, "moved"))
 	sub.Close()
 	first, _, _ := strings.Cut(long, "/")
-	if err := d.RemoveTree(first); err != nil || d.Exists(first) {
-		t.Errorf("it is left: %v", err)
+	must(t, d.RemoveTree(first))
+	expect(t, !d.Exists(first), nil)
+}
+
+// Where there can be no symbolic link, as under Wine, nothing is left.
+func TestLinkToADirectory(t *testing.T) {
+	d := openDir(t, t.TempDir())
+	target := t.TempDir()
+	must(t, os.WriteFile(filepath.Join(target, "file"), nil, 0o644))
+	if err := d.Symlink(target, "link"); err != nil {
+		expect(t, !d.Exists("link") && strings.Contains(err.Error(), d.Path("link")), err)
+		return
 	}
+	info, err := d.Lstat("link")
+	expect(t, err == nil && IsLink(info.Mode()), err)
+	to, err := os.Readlink(d.Path("link"))
+	expect(t, to == target, err)
+	_, err = os.Stat(d.Path("link/file"))
+	must(t, err)
+	must(t, d.RemoveTree("link"))
+	expect(t, !d.Exists("link"), nil)
+	_, err = os.Stat(filepath.Join(target, "file"))
+	must(t, err) // the target of the link stays
 }

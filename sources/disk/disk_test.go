@@ -138,26 +138,6 @@ func TestWriteFileIsAtomic(t *testing.T) {
 	sourcetest.Equal(t, string(got), "canary", "written through the link")
 }
 
-func TestReplace(t *testing.T) {
-	root := t.TempDir()
-	d := open(t, root)
-	s, err := d.Scratch("run-")
-	check(t, err)
-	for _, text := range []string{"first", "second"} {
-		write(t, text, s.Path("new"), "file")
-		check(t, replace(s, "new", d, "place"))
-		got, _ := os.ReadFile(filepath.Join(root, "place", "file"))
-		sourcetest.Equal(t, string(got), text)
-		check(t, s.RemoveTree("new"))
-	}
-	sourcetest.ErrorIs(t, replace(s, "missing", d, "place"), fs.ErrNotExist)
-	got, _ := os.ReadFile(filepath.Join(root, "place", "file"))
-	sourcetest.Equal(t, string(got), "second", "what was there is lost")
-	check(t, s.Close())
-	entries, _ := d.ReadDir()
-	sourcetest.Equal(t, len(entries), 1, "left over", entries)
-}
-
 // While a scratch directory is being removed, its lock file shows that its run
 // is alive.
 func TestTheLockOfAScratchDirectoryIsRemovedLast(t *testing.T) {

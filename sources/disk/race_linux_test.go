@@ -4,7 +4,6 @@ import (
 	"errors"
 	"io/fs"
 	"path/filepath"
-	"syscall"
 	"testing"
 	"time"
 
@@ -53,28 +52,5 @@ func TestExchangesForLinks(t *testing.T) {
 				sourcetest.Expect(t, errors.As(err, &failed), "%s: %v", name, err)
 			}
 		}
-	}
-}
-
-// The kernel has files that it reports as regular, and that have data only at times.
-func TestFilesOfTheKernelDoNotWait(t *testing.T) {
-	f, _, err := disk.OpenFile("/proc/kmsg")
-	if err != nil {
-		t.Skip("cannot read the messages of the kernel: ", err)
-	}
-	defer f.Close()
-	done := make(chan error)
-	go func() {
-		var err error
-		for buffer := make([]byte, 64<<10); err == nil; {
-			_, err = f.Read(buffer)
-		}
-		done <- err
-	}()
-	select {
-	case err := <-done:
-		sourcetest.ErrorIs(t, err, syscall.EAGAIN)
-	case <-time.After(5 * time.Second):
-		t.Error("reading waits")
 	}
 }

@@ -3,15 +3,12 @@ package fetch_test
 import (
 	"bytes"
 	"context"
-	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"io"
 	"log"
 	"math/rand/v2"
 	"net/http"
-	"net/http/httptest"
 	"slices"
 	"strconv"
 	"strings"
@@ -291,6 +288,9 @@ func TestDownloadsThatFail(t *testing.T) {
 		{"gzip bomb", gzipBomb, 5, fetch.ErrTooLarge, "more than 5 bytes", 1},
 		{"range that was not requested", func(rw http.ResponseWriter, _ *http.Request) { rw.WriteHeader(206) }, 0, nil, "an empty answer", 1},
 		{"redirect loop", redirectTo("/"), 0, nil, "more than 10 redirects", 11},
+		{"error in JSON", serve([]byte(`{"errors":[{"message":"no license"}]}`), "", time.Time{}), 0, nil, `the message "no license"`, 1},
+		{"error in XML", serve([]byte("<Error><Code>NoSuchKey</Code></Error>"), "", time.Time{}), 0, nil, `the message "NoSuchKey"`, 1},
+		{"page", serve([]byte("\ufeff<!DOCTYPE html>"), "", time.Time{}), 0, nil, "an HTML page", 1},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			w := newWorld(t, fetch.Options{DownloadTries: 2}, test.handler)
@@ -400,28 +400,4 @@ func TestDownloadsShareTheLimitOfTheAnsweringHost(t *testing.T) {
 	}
 	wg.Wait()
 	sourcetest.Expect(t, most.Load() <= 2, "%d at a time", most.Load())
-}
-
-// The error of a host that supports only HTTP/2 says what to do.
-func TestDownloadFromHostWithHTTP2Only(t *testing.T) {
-	server := httptest.NewUnstartedServer(serve(archive, `"a"`, time.Time{}))
-	server.EnableHTTP2 = true
-	server.Config.ErrorLog = quiet
-	server.StartTLS()
-	defer server.Close()
-	refusing := server.TLS.Clone() // Go's servers accept clients that offer only HTTP/1.1
-	refusing.NextProtos = []string{"none"}
-	server.TLS.GetConfigForClient = func(hello *tls.ClientHelloInfo) (*tls.Config, error) {
-		if slices.Contains(hello.SupportedProtos, "h2") {
-			return nil, nil
-		}
-		return refusing, nil
-	}
-	host, _ := sources.ParsePunycodeHost(strings.TrimPrefix(server.URL, "https://"))
-	client := fetch.New(fetch.Options{Tries: 1, DownloadTries: 1, Hosts: map[sources.Host]fetch.HostOptions{
-		host: {Authorities: []*x509.Certificate{server.Certificate()}},
-	}})
-	defer client.CloseIdleConnections()
-	err := client.Download(context.Background(), fetch.Archive{URL: server.URL + "/x.zip"}, &stage{})
-	sourcetest.Expect(t, err != nil && strings.Contains(fmt.Sprint(sources.Hints(err)), "allow HTTP/1.1 on the server"), "%v, hints %q", err, sources.Hints(err))
 }

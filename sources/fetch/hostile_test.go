@@ -7,9 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
-	"net/http/httptest"
 	"path"
 	"strconv"
 	"strings"
@@ -18,7 +16,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/fetch"
 	"github.com/larder-cli/larder/sources/sourcetest"
 )
@@ -121,38 +118,6 @@ func TestHostileDocuments(t *testing.T) {
 }
 
 func noSleep(ctx context.Context, _ time.Duration) error { return ctx.Err() }
-
-func TestHTTPWhereTLSIsExpected(t *testing.T) {
-	plain := httptest.NewServer(http.NotFoundHandler())
-	defer plain.Close()
-	client := fetch.New(fetch.Options{Report: func(e fetch.Event) { t.Errorf("tried again after %v", e.Err) }})
-	defer client.CloseIdleConnections()
-	_, err := client.Document(t.Context(), fetch.Request{URL: strings.Replace(plain.URL, "http", "https", 1)})
-	sourcetest.Expect(t, err != nil, "no error")
-}
-
-func TestUnknownCertificate(t *testing.T) {
-	srv := httptest.NewUnstartedServer(http.NotFoundHandler())
-	srv.Config.ErrorLog = quiet
-	srv.StartTLS()
-	defer srv.Close()
-	client := fetch.New(fetch.Options{Report: func(e fetch.Event) { t.Errorf("tried again after %v", e.Err) }})
-	defer client.CloseIdleConnections()
-	_, err := client.Document(t.Context(), fetch.Request{URL: srv.URL})
-	sourcetest.Expect(t, err != nil && strings.Contains(err.Error(), "certificate") && len(sources.Hints(err)) == 1,
-		"got %v with hints %q", err, sources.Hints(err))
-}
-
-func TestConnectionRefused(t *testing.T) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	check(t, err)
-	l.Close()
-	w := newWorld(t, fetch.Options{Transport: fetch.NewTransport(time.Second)}, nil)
-	_, err = w.document(fetch.Request{URL: "https://" + l.Addr().String()})
-	var failed *fetch.Error
-	sourcetest.Expect(t, errors.As(err, &failed) && failed.Tries == 2 && len(w.slept) == 1,
-		"got %v after %v, want 2 tries", err, w.slept)
-}
 
 func TestURLsThatCannotBeFetched(t *testing.T) {
 	client := fetch.New(fetch.Options{Transport: forbidden{t}})

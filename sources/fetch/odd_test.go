@@ -40,10 +40,13 @@ func TestServersThatRefuseHeaders(t *testing.T) {
 	}
 }
 
-// If the server rejects all requests, the received part of the archive is kept for a later run.
+// If the server rejects all requests, or answers with a page, the received part of the archive is kept for a later run.
 func TestPartialStaysIfAllRequestsFail(t *testing.T) {
-	for status, requests := range map[int]int32{404: 2, 403: 2, 429: 1, 500: 1} {
-		w := newWorld(t, fetch.Options{DownloadTries: 1}, func(rw http.ResponseWriter, _ *http.Request) { rw.WriteHeader(status) })
+	for status, requests := range map[int]int32{404: 2, 403: 2, 429: 1, 500: 1, 200: 1} {
+		w := newWorld(t, fetch.Options{DownloadTries: 1}, func(rw http.ResponseWriter, _ *http.Request) {
+			rw.WriteHeader(status)
+			_, _ = io.WriteString(rw, "<html>")
+		})
 		s := &stage{validator: `"a"`}
 		s.Buffer.Write(archive[:100_000])
 		err := w.download(t, s, 0)
@@ -118,7 +121,7 @@ func TestURLsThatStayRefused(t *testing.T) {
 	} {
 		asked := 0
 		w := newWorld(t, fetch.Options{}, func(rw http.ResponseWriter, _ *http.Request) { rw.WriteHeader(http.StatusForbidden) })
-		err := w.client.Download(t.Context(), fetch.Archive{URL: w.URL, Renew: func(ctx context.Context) (string, error) {
+		err := w.client.Download(t.Context(), fetch.Archive{URL: w.URL + "/x.zip?sig=secret", Renew: func(ctx context.Context) (string, error) {
 			asked++
 			next, err := renew(ctx)
 			if name == "the same URL" {
@@ -127,6 +130,9 @@ func TestURLsThatStayRefused(t *testing.T) {
 			return next, err
 		}}, &stage{})
 		sourcetest.Expect(t, errors.Is(err, fetch.ErrUnauthorized), "%s: %v", name, err)
+		sourcetest.Expect(t, name != "an error" || strings.Contains(err.Error(), "403 Forbidden (requesting a new URL: away)"), "%v", err)
+		clock := strings.Contains(fmt.Sprint(sources.Hints(err)), "check the clock")
+		sourcetest.Expect(t, name != "an error" || clock, "hints %q", sources.Hints(err))
 		sourcetest.Equal(t, asked, 1, name)
 	}
 }
@@ -334,37 +340,6 @@ func TestBodiesThatNeverArrive(t *testing.T) {
 		check(t, client.Download(t.Context(), fetch.Archive{URL: "http://example.com/from"}, s))
 		sourcetest.Expect(t, s.Len() == len(archive) && time.Since(begun) < 5*time.Second, "%d bytes after %s", s.Len(), time.Since(begun))
 	})
-}
-
-// A download fails if the server returns an error in JSON or XML, and shows the server's message.
-func TestErrorsInsteadOfArchives(t *testing.T) {
-	for body, says := range map[string]string{
-		`{"errors":[{"message":"license expired"}]}`:          `the message "license expired"`,
-		"<Error><Code>NoSuchKey</Code></Error>":               `the message "NoSuchKey"`,
-		"\ufeff<!DOCTYPE html>" + strings.Repeat("x", 10_000): "an HTML page",
-	} {
-		w := newWorld(t, fetch.Options{}, func(rw http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(rw, body) })
-		err := w.download(t, &stage{}, 0)
-		sourcetest.Expect(t, err != nil && strings.Contains(err.Error(), says) && w.requests.Load() == 1, "%v, want %s", err, says)
-	}
-}
-
-// The error contains both the rejection and the reason why there is no other URL.
-func TestRenewalErrors(t *testing.T) {
-	w := newWorld(t, fetch.Options{}, func(rw http.ResponseWriter, _ *http.Request) { rw.WriteHeader(http.StatusForbidden) })
-	renew := func(context.Context) (string, error) { return "", errors.New("the registry is away") }
-	err := w.client.Download(t.Context(), fetch.Archive{URL: w.URL + "/x.zip?sig=secret", Renew: renew}, &stage{})
-	sourcetest.Expect(t, err != nil && strings.Contains(err.Error(), "403 Forbidden (requesting a new URL: the registry is away)"), "%v", err)
-	sourcetest.Expect(t, strings.Contains(fmt.Sprint(sources.Hints(err)), "check the clock"), "hints %q", sources.Hints(err))
-}
-
-// If a resumed download is answered with an HTML page, the received part of the archive is kept.
-func TestPageLeavesThePartial(t *testing.T) {
-	w := newWorld(t, fetch.Options{DownloadTries: 1}, func(rw http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(rw, "<html>") })
-	s := &stage{validator: `"a"`}
-	s.Buffer.Write(archive[:100_000])
-	err := w.download(t, s, 0)
-	sourcetest.Expect(t, err != nil && s.Len() == 100_000, "%v, %d bytes left", err, s.Len())
 }
 
 // The size of decompressed archives is limited, and the data is written only once.

@@ -11,7 +11,6 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -48,60 +47,6 @@ var large = func() []byte {
 	_, _ = random.Read(b)
 	return b
 }()
-
-// A slowServer limits the speed of each connection to rate bytes a second.
-type slowServer struct {
-	content []byte
-	rate    int
-	fault   func(n int, rw http.ResponseWriter, r *http.Request) bool // reports whether it has answered the request
-
-	mend   bool // full speed after the fault
-	mended atomic.Bool
-
-	mu     sync.Mutex
-	ranges []string // requested ranges
-}
-
-func (s *slowServer) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
-	s.mu.Lock()
-	s.ranges = append(s.ranges, r.Header.Get("Range"))
-	n := len(s.ranges)
-	s.mu.Unlock()
-	if s.fault != nil && s.fault(n, rw, r) {
-		s.mended.Store(s.mend)
-		return
-	}
-	rw.Header().Set("ETag", `"a"`)
-	http.ServeContent(&throttled{rw, s}, r, "x.zip", time.Time{}, bytes.NewReader(s.content))
-}
-
-type throttled struct {
-	http.ResponseWriter
-	server *slowServer
-}
-
-func (w *throttled) Write(b []byte) (int, error) {
-	w.server.wait(time.Duration(len(b)) * time.Second / time.Duration(w.server.rate))
-	return w.ResponseWriter.Write(b)
-}
-
-func (s *slowServer) wait(d time.Duration) {
-	if !s.mended.Load() {
-		time.Sleep(d)
-	}
-}
-
-// parted downloads an archive that is large enough for parts, in spite of a fault.
-func parted(t *testing.T, opts fetch.Options, server *slowServer, s *spoolStage) error {
-	t.Helper()
-	w := newWorld(t, opts, server.ServeHTTP)
-	s.dir = t.TempDir()
-	err := w.client.Download(context.Background(), fetch.Archive{URL: w.URL + "/x.zip"}, s)
-	if left, _ := os.ReadDir(s.dir); len(left) > 0 {
-		t.Errorf("left %v", left)
-	}
-	return err
-}
 
 func TestLargeArchiveFromSlowServerUsesParts(t *testing.T) {
 	part := func(r *http.Request) bool {
@@ -171,21 +116,17 @@ func TestLargeArchiveFromSlowServerUsesParts(t *testing.T) {
 		}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			server := &slowServer{content: large, rate: 12 << 20, fault: test.fault, mend: !test.parts}
-			s := &spoolStage{full: test.full}
-			check(t, parted(t, test.opts, server, s))
+			server := &limitedServer{fault: test.fault}
+			s := &spoolStage{dir: t.TempDir(), full: test.full}
+			inBubble(t, test.opts, server.ServeHTTP, func(t *testing.T, client *fetch.Client) {
+				check(t, client.Download(t.Context(), fetch.Archive{URL: "http://example.com/x.zip"}, s))
+			})
+			left, _ := os.ReadDir(s.dir)
+			sourcetest.Expect(t, len(left) == 0, "left %v", left)
 			sourcetest.Expect(t, bytes.Equal(s.Bytes(), large) && s.resets == test.resets,
 				"got %d bytes, %d resets", s.Len(), s.resets)
-			whole, parts := 0, 0
-			for _, r := range server.ranges {
-				if r == "" || strings.HasSuffix(r, "-") {
-					whole++
-				} else {
-					parts++
-				}
-			}
-			sourcetest.Expect(t, whole == test.whole && ((parts > 3) == test.parts || !test.parts),
-				"asked for %s", strings.Join(server.ranges, " "))
+			sourcetest.Expect(t, server.whole == test.whole && (server.n-server.whole > 3 || !test.parts),
+				"%d requests, %d for all of it", server.n, server.whole)
 		})
 	}
 }
@@ -227,7 +168,7 @@ func TestPartsDoNotWaitForOneOfThem(t *testing.T) {
 func TestPartsLeaveConnectionsToOtherArchives(t *testing.T) {
 	for others, parts := range map[int]bool{7: true, 8: false} {
 		t.Run(fmt.Sprint(others), func(t *testing.T) {
-			server := &limitedServer{slow: func(int, string) bool { return false }}
+			server := &limitedServer{}
 			var begun, end chan bool
 			answer := func(rw http.ResponseWriter, r *http.Request) {
 				if r.URL.Path == "/x.zip" {
@@ -262,8 +203,9 @@ func TestPartsLeaveConnectionsToOtherArchives(t *testing.T) {
 
 // A limitedServer limits each connection to 2 MiB a second, and one of them to much less.
 type limitedServer struct {
-	slow func(n int, asked string) bool
-	rate int // of the slow connection in bytes a second, after half a MiB
+	fault func(n int, rw http.ResponseWriter, r *http.Request) bool // reports whether it has answered the request; may be nil
+	slow  func(n int, asked string) bool                            // may be nil
+	rate  int                                                       // of the slow connection in bytes a second, after half a MiB
 
 	mu               sync.Mutex
 	n, whole, slowed int // numbers of requests
@@ -276,11 +218,15 @@ func (s *limitedServer) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 	if asked == "" || strings.HasSuffix(asked, "-") {
 		s.whole++
 	}
-	slow := s.slowed == 0 && s.slow(s.n, asked)
+	slow := s.slow != nil && s.slowed == 0 && s.slow(s.n, asked)
 	if slow {
 		s.slowed++
 	}
+	n := s.n
 	s.mu.Unlock()
+	if s.fault != nil && s.fault(n, rw, r) {
+		return
+	}
 	w := &limited{ResponseWriter: rw, gone: r.Context().Done(), fast: len(large), rate: s.rate}
 	if slow {
 		w.fast = 1 << 19
@@ -329,7 +275,7 @@ func TestServersForOneConnection(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			var ends []string
 			opts := fetch.Options{Report: func(e fetch.Event) { ends = append(ends, e.Err.Error()) }}
-			server := &limitedServer{slow: func(int, string) bool { return false }}
+			server := &limitedServer{}
 			s := &spoolStage{dir: t.TempDir()}
 			inBubble(t, opts, func(rw http.ResponseWriter, r *http.Request) {
 				if r.Header.Get("Range") != "" {
@@ -353,7 +299,7 @@ func TestServersForOneConnection(t *testing.T) {
 func TestPartsNameTheFailingHost(t *testing.T) {
 	var failed []string
 	opts := fetch.Options{Report: func(e fetch.Event) { failed = append(failed, e.Host) }}
-	server := &limitedServer{slow: func(int, string) bool { return false }}
+	server := &limitedServer{}
 	inBubble(t, opts, func(rw http.ResponseWriter, r *http.Request) {
 		switch {
 		case r.Host == "example.com":
@@ -370,19 +316,19 @@ func TestPartsNameTheFailingHost(t *testing.T) {
 }
 
 func TestPartsEndWhenCanceled(t *testing.T) {
-	ctx, cancel := context.WithCancel(context.Background())
-	server := &slowServer{content: large, rate: 6 << 20, fault: func(n int, _ http.ResponseWriter, _ *http.Request) bool {
+	ctx, cancel := context.WithCancel(t.Context())
+	server := &limitedServer{fault: func(n int, _ http.ResponseWriter, _ *http.Request) bool {
 		if n == 4 {
 			cancel()
 		}
 		return false
 	}}
-	w := newWorld(t, fetch.Options{}, server.ServeHTTP)
 	s := &spoolStage{dir: t.TempDir()}
-	err := w.client.Download(ctx, fetch.Archive{URL: w.URL + "/x.zip"}, s)
-	sourcetest.Expect(t, errors.Is(err, context.Canceled) && bytes.HasPrefix(large, s.Bytes()),
-		"%v, with %d bytes", err, s.Len())
-	if left, _ := os.ReadDir(s.dir); len(left) > 0 {
-		t.Errorf("left %v", left)
-	}
+	inBubble(t, fetch.Options{}, server.ServeHTTP, func(t *testing.T, client *fetch.Client) {
+		err := client.Download(ctx, fetch.Archive{URL: "http://example.com/x.zip"}, s)
+		sourcetest.Expect(t, errors.Is(err, context.Canceled) && bytes.HasPrefix(large, s.Bytes()),
+			"%v, with %d bytes", err, s.Len())
+	})
+	left, _ := os.ReadDir(s.dir)
+	sourcetest.Expect(t, len(left) == 0, "left %v", left)
 }

@@ -111,18 +111,6 @@ func TestPatience(t *testing.T) {
 	}
 }
 
-// A server may fetch all of an archive from elsewhere before it answers.
-func TestPatienceForTheFirstByte(t *testing.T) {
-	inBubble(t, fetch.Options{}, func(rw http.ResponseWriter, r *http.Request) {
-		time.Sleep(2 * time.Minute)
-		serve(archive, `"a"`, time.Time{})(rw, r)
-	}, func(t *testing.T, client *fetch.Client) {
-		s := &stage{}
-		check(t, client.Download(t.Context(), fetch.Archive{URL: "http://example.com/x.zip"}, s))
-		sourcetest.Equal(t, s.Len(), len(archive), "bytes")
-	})
-}
-
 // If a server never answers, the request is sent twice, and the message names the setting.
 func TestPatienceEnds(t *testing.T) {
 	for opts, want := range map[*fetch.Options]struct {

@@ -62,25 +62,3 @@ func TestStalledConnections(t *testing.T) {
 		})
 	}
 }
-
-// A server that sends a little after each pause gets few further requests, as each connection is given longer.
-func TestFewConnectionsStall(t *testing.T) {
-	asked := 0
-	inBubble(t, fetch.Options{}, func(rw http.ResponseWriter, r *http.Request) {
-		asked++
-		rw.Header().Set("Content-Length", fmt.Sprint(len(archive)))
-		for rest := archive; len(rest) > 0 && r.Context().Err() == nil; rest = rest[64<<10:] {
-			_, _ = rw.Write(rest[:64<<10])
-			rw.(http.Flusher).Flush()
-			select {
-			case <-time.After(50 * time.Second):
-			case <-r.Context().Done():
-			}
-		}
-	}, func(t *testing.T, client *fetch.Client) {
-		s := &stage{}
-		check(t, client.Download(t.Context(), fetch.Archive{URL: "http://example.com/x.zip"}, s))
-		sourcetest.Expect(t, bytes.Equal(s.Bytes(), archive), "%d other bytes", s.Len())
-		sourcetest.Equal(t, asked, 3, "requests")
-	})
-}

@@ -16,13 +16,11 @@ import (
 func catalog(t *testing.T, template string, status int, body string) ([]sources.Provider, error) {
 	t.Helper()
 	w := sourcetest.New(t)
-	w.OCI().Wrap(func(http.Handler) http.Handler {
-		return http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
-			sourcetest.Equal(t, r.URL.Path, "/v2/_catalog")
-			rw.Header().Set("Content-Type", "application/json")
-			rw.WriteHeader(status)
-			_, _ = rw.Write([]byte(body))
-		})
+	wrap(w, func(rw http.ResponseWriter, r *http.Request, _ http.Handler) {
+		sourcetest.Equal(t, r.URL.Path, "/v2/_catalog")
+		rw.Header().Set("Content-Type", "application/json")
+		rw.WriteHeader(status)
+		_, _ = rw.Write([]byte(body))
 	})
 	parsed, err := oci.ParseTemplate(strings.ReplaceAll(template, "HOST", w.OCI().Host))
 	check(t, err)

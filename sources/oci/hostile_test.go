@@ -100,14 +100,12 @@ func TestHostileAnswersToPush(t *testing.T) {
 
 			var armed atomic.Bool
 			armed.Store(true)
-			w.OCI().Wrap(func(next http.Handler) http.Handler {
-				return http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
-					if armed.Load() && r.Method == test.method && strings.Contains(r.URL.Path, test.path) {
-						test.answer(rw, r)
-						return
-					}
-					next.ServeHTTP(rw, r)
-				})
+			wrap(w, func(rw http.ResponseWriter, r *http.Request, next http.Handler) {
+				if armed.Load() && r.Method == test.method && strings.Contains(r.URL.Path, test.path) {
+					test.answer(rw, r)
+					return
+				}
+				next.ServeHTTP(rw, r)
 			})
 			after := added("linux_amd64", 2<<20)
 			err := newPusher(t, w, writer).put(oci.Change{Add: []oci.Added{after}})
@@ -142,22 +140,20 @@ func TestPatienceWithPush(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := sourcetest.New(t)
 			var once sync.Once
-			w.OCI().Wrap(func(next http.Handler) http.Handler {
-				return http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
-					answered := false
-					if r.Method == test.method && strings.Contains(r.URL.Path, test.path) {
-						once.Do(func() {
-							answered = true
-							for name, value := range test.header {
-								rw.Header().Set(name, value)
-							}
-							rw.WriteHeader(test.status)
-						})
-					}
-					if !answered {
-						next.ServeHTTP(rw, r)
-					}
-				})
+			wrap(w, func(rw http.ResponseWriter, r *http.Request, next http.Handler) {
+				answered := false
+				if r.Method == test.method && strings.Contains(r.URL.Path, test.path) {
+					once.Do(func() {
+						answered = true
+						for name, value := range test.header {
+							rw.Header().Set(name, value)
+						}
+						rw.WriteHeader(test.status)
+					})
+				}
+				if !answered {
+					next.ServeHTTP(rw, r)
+				}
 			})
 			p := newPusher(t, w, writer)
 			a := added("linux_amd64", 3<<20)
@@ -191,19 +187,17 @@ func TestOtherHost(t *testing.T) {
 	other.TLS = &tls.Config{Certificates: []tls.Certificate{pair}}
 	other.StartTLS()
 	defer other.Close()
-	w.OCI().Wrap(func(next http.Handler) http.Handler {
-		return http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
-			rw.Header().Set("Location", other.URL+r.URL.Path)
-			switch blob := strings.Contains(r.URL.Path, "/blobs/"); {
-			case r.Method == http.MethodPost:
-				rw.WriteHeader(http.StatusAccepted)
-			case r.Method == http.MethodPut, r.Method == http.MethodDelete, r.Method == http.MethodGet && blob:
-				rw.WriteHeader(http.StatusTemporaryRedirect)
-			default:
-				rw.Header().Del("Location")
-				next.ServeHTTP(rw, r)
-			}
-		})
+	wrap(w, func(rw http.ResponseWriter, r *http.Request, next http.Handler) {
+		rw.Header().Set("Location", other.URL+r.URL.Path)
+		switch blob := strings.Contains(r.URL.Path, "/blobs/"); {
+		case r.Method == http.MethodPost:
+			rw.WriteHeader(http.StatusAccepted)
+		case r.Method == http.MethodPut, r.Method == http.MethodDelete, r.Method == http.MethodGet && blob:
+			rw.WriteHeader(http.StatusTemporaryRedirect)
+		default:
+			rw.Header().Del("Location")
+			next.ServeHTTP(rw, r)
+		}
 	})
 	for _, c := range []oci.Change{
 		{Add: []oci.Added{added("linux_amd64", 2<<20)}}, {Add: []oci.Added{added("linux_amd64", 100)}},
@@ -218,12 +212,10 @@ func TestOtherHost(t *testing.T) {
 // A registry that has tokens issued without TLS gets no credentials.
 func TestPlainToken(t *testing.T) {
 	w := sourcetest.New(t)
-	w.OCI().Wrap(func(http.Handler) http.Handler {
-		return http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
-			sourcetest.Expect(t, r.Header.Get("Authorization") == "" && r.URL.Path != "/token", "%s %v", r.URL, r.Header)
-			rw.Header().Set("Www-Authenticate", `Bearer realm="http://127.0.0.1:1/token",service="test"`)
-			rw.WriteHeader(http.StatusUnauthorized)
-		})
+	wrap(w, func(rw http.ResponseWriter, r *http.Request, _ http.Handler) {
+		sourcetest.Expect(t, r.Header.Get("Authorization") == "" && r.URL.Path != "/token", "%s %v", r.URL, r.Header)
+		rw.Header().Set("Www-Authenticate", `Bearer realm="http://127.0.0.1:1/token",service="test"`)
+		rw.WriteHeader(http.StatusUnauthorized)
 	})
 	err := newPusher(t, w, writer).put(oci.Change{Add: []oci.Added{added("linux_amd64", 100)}})
 	sourcetest.Expect(t, err != nil && strings.HasSuffix(err.Error(), `: bearer realm "http://127.0.0.1:1/token" uses http but registry was contacted over https`) && !strings.Contains(err.Error(), "HEAD"), "error %v", err)
@@ -281,14 +273,12 @@ func TestReplacedMeanwhile(t *testing.T) {
 	}
 	now := added("linux_amd64", 20)
 	check(t, p.put(oci.Change{Add: []oci.Added{now}}))
-	w.OCI().Wrap(func(next http.Handler) http.Handler {
-		return http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
-			if r.URL.Path == old {
-				refuse(404, "MANIFEST_UNKNOWN", "manifest unknown")(rw, r)
-				return
-			}
-			next.ServeHTTP(rw, r)
-		})
+	wrap(w, func(rw http.ResponseWriter, r *http.Request, next http.Handler) {
+		if r.URL.Path == old {
+			refuse(404, "MANIFEST_UNKNOWN", "manifest unknown")(rw, r)
+			return
+		}
+		next.ServeHTTP(rw, r)
 	})
 	got, err := locate(t, reader)
 	check(t, err)
@@ -301,14 +291,12 @@ func TestReplacedMeanwhile(t *testing.T) {
 func TestListedEarly(t *testing.T) {
 	w := published(t)
 	var early atomic.Bool
-	w.OCI().Wrap(func(next http.Handler) http.Handler {
-		return http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
-			if strings.HasSuffix(r.URL.Path, "/manifests/1.0.0") && early.CompareAndSwap(true, false) {
-				refuse(404, "MANIFEST_UNKNOWN", "manifest unknown")(rw, r)
-				return
-			}
-			next.ServeHTTP(rw, r)
-		})
+	wrap(w, func(rw http.ResponseWriter, r *http.Request, next http.Handler) {
+		if strings.HasSuffix(r.URL.Path, "/manifests/1.0.0") && early.CompareAndSwap(true, false) {
+			refuse(404, "MANIFEST_UNKNOWN", "manifest unknown")(rw, r)
+			return
+		}
+		next.ServeHTTP(rw, r)
 	})
 	early.Store(true)
 	_, err := locate(t, open(t, w, oci.Access{}))
@@ -338,21 +326,19 @@ func TestHostileAnswersToReaders(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := published(t)
-			w.OCI().Wrap(func(next http.Handler) http.Handler {
-				return http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
-					if r.Method != "GET" || !strings.Contains(r.URL.Path, test.path) {
-						next.ServeHTTP(rw, r)
-						return
-					}
-					record := httptest.NewRecorder()
-					next.ServeHTTP(record, r)
-					body := test.change(record.Header(), record.Body.Bytes())
-					for name, values := range record.Header() {
-						rw.Header()[name] = values
-					}
-					rw.Header().Del("Content-Length")
-					_, _ = rw.Write(body)
-				})
+			wrap(w, func(rw http.ResponseWriter, r *http.Request, next http.Handler) {
+				if r.Method != "GET" || !strings.Contains(r.URL.Path, test.path) {
+					next.ServeHTTP(rw, r)
+					return
+				}
+				record := httptest.NewRecorder()
+				next.ServeHTTP(record, r)
+				body := test.change(record.Header(), record.Body.Bytes())
+				for name, values := range record.Header() {
+					rw.Header()[name] = values
+				}
+				rw.Header().Del("Content-Length")
+				_, _ = rw.Write(body)
 			})
 			begun := time.Now()
 			_, err := locate(t, open(t, w, oci.Access{}))
@@ -368,14 +354,12 @@ func TestLostManifest(t *testing.T) {
 	linux, darwin := added("linux_amd64", 10), added("darwin_arm64", 10)
 	check(t, p.put(oci.Change{Add: []oci.Added{linux, darwin}}))
 	answer := atomic.Pointer[http.HandlerFunc]{}
-	w.OCI().Wrap(func(next http.Handler) http.Handler {
-		return http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
-			if lost := answer.Load(); lost != nil && r.Method == "GET" && strings.Contains(r.URL.Path, "/manifests/sha256:") {
-				(*lost)(rw, r)
-				return
-			}
-			next.ServeHTTP(rw, r)
-		})
+	wrap(w, func(rw http.ResponseWriter, r *http.Request, next http.Handler) {
+		if lost := answer.Load(); lost != nil && r.Method == "GET" && strings.Contains(r.URL.Path, "/manifests/sha256:") {
+			(*lost)(rw, r)
+			return
+		}
+		next.ServeHTTP(rw, r)
 	})
 	look := func() (oci.State, error) { // the mirror has other archives
 		return newPusher(t, w, oci.Access{}).Look(t.Context(), sourcetest.Address(t, provider), sourcetest.Number(t, "1.0.0"), []oci.Added{linux}, nil)
@@ -447,17 +431,15 @@ func TestListsWithoutEnd(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := published(t)
 			requests := 0
-			w.OCI().Wrap(func(next http.Handler) http.Handler {
-				return http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
-					if !strings.Contains(r.URL.Path, test.path) {
-						next.ServeHTTP(rw, r)
-						return
-					}
-					requests++
-					rw.Header().Set("Content-Type", "application/vnd.oci.image.index.v1+json")
-					rw.Header().Set("Link", fmt.Sprintf(`<%s?n=%d>; rel="next"`, r.URL.Path, requests))
-					_, _ = io.WriteString(rw, test.page(requests))
-				})
+			wrap(w, func(rw http.ResponseWriter, r *http.Request, next http.Handler) {
+				if !strings.Contains(r.URL.Path, test.path) {
+					next.ServeHTTP(rw, r)
+					return
+				}
+				requests++
+				rw.Header().Set("Content-Type", "application/vnd.oci.image.index.v1+json")
+				rw.Header().Set("Link", fmt.Sprintf(`<%s?n=%d>; rel="next"`, r.URL.Path, requests))
+				_, _ = io.WriteString(rw, test.page(requests))
 			})
 			err := test.read(t.Context(), open(t, w, oci.Access{}))
 			if test.says == "" { // packages don't require evidence

@@ -107,14 +107,12 @@ func TestLeaseRefused(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := sourcetest.New(t)
-			w.OCI().Wrap(func(next http.Handler) http.Handler {
-				return http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
-					if r.Method == test.method && strings.HasSuffix(r.URL.Path, "/manifests/larder-lease") {
-						test.answer(rw, r)
-						return
-					}
-					next.ServeHTTP(rw, r)
-				})
+			wrap(w, func(rw http.ResponseWriter, r *http.Request, next http.Handler) {
+				if r.Method == test.method && strings.HasSuffix(r.URL.Path, "/manifests/larder-lease") {
+					test.answer(rw, r)
+					return
+				}
+				next.ServeHTTP(rw, r)
 			})
 			err := newPusher(t, w, writer).setLease("pid 1")
 			sourcetest.Require(t, err != nil && (test.is == nil || errors.Is(err, test.is)), "error %v", err)
@@ -127,14 +125,12 @@ func TestLeaseRefused(t *testing.T) {
 // A registry that loses the tag of a version has nothing to install, so the push fails.
 func TestLostTag(t *testing.T) {
 	w := sourcetest.New(t)
-	w.OCI().Wrap(func(next http.Handler) http.Handler {
-		return http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
-			if r.Method == http.MethodGet && strings.HasSuffix(r.URL.Path, "/manifests/1.0.0") {
-				refuse(404, "MANIFEST_UNKNOWN", "unknown")(rw, r)
-				return
-			}
-			next.ServeHTTP(rw, r)
-		})
+	wrap(w, func(rw http.ResponseWriter, r *http.Request, next http.Handler) {
+		if r.Method == http.MethodGet && strings.HasSuffix(r.URL.Path, "/manifests/1.0.0") {
+			refuse(404, "MANIFEST_UNKNOWN", "unknown")(rw, r)
+			return
+		}
+		next.ServeHTTP(rw, r)
 	})
 	err := newPusher(t, w, oci.Access{}).put(oci.Change{Add: []oci.Added{added("linux_amd64", 100)}})
 	sourcetest.ErrorIs(t, err, oci.ErrNotServed)

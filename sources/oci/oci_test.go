@@ -28,6 +28,13 @@ func open(t *testing.T, w *sourcetest.World, access oci.Access) *oci.Mirror {
 	return oci.New(fetch.New(fetch.Options{Transport: w.Client().Transport, Tries: 1}), template, access)
 }
 
+// wrap lets answer serve the requests to a world's registry. What it leaves, it passes on to the registry.
+func wrap(w *sourcetest.World, answer func(rw http.ResponseWriter, r *http.Request, registry http.Handler)) {
+	w.OCI().Wrap(func(registry http.Handler) http.Handler {
+		return http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) { answer(rw, r, registry) })
+	})
+}
+
 func TestContract(t *testing.T) {
 	sourcetest.Run(t, func(t *testing.T, w *sourcetest.World) (sources.Source, func()) {
 		w.PushOCI()
@@ -76,14 +83,12 @@ func TestVersions(t *testing.T) {
 func TestPages(t *testing.T) {
 	w := published(t)
 	respond := func(link string, body string) {
-		w.OCI().Wrap(func(next http.Handler) http.Handler {
-			return http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
-				if r.URL.Query().Get("last") == "" {
-					rw.Header().Set("Link", link)
-				}
-				rw.Header().Set("Content-Type", "application/json")
-				rw.Write([]byte(strings.ReplaceAll(body, "LAST", r.URL.Query().Get("last"))))
-			})
+		wrap(w, func(rw http.ResponseWriter, r *http.Request, next http.Handler) {
+			if r.URL.Query().Get("last") == "" {
+				rw.Header().Set("Link", link)
+			}
+			rw.Header().Set("Content-Type", "application/json")
+			rw.Write([]byte(strings.ReplaceAll(body, "LAST", r.URL.Query().Get("last"))))
 		})
 	}
 	versions := func() ([]string, error) {
@@ -235,17 +240,15 @@ func TestRefusedToken(t *testing.T) {
 		204: "the token server 127.0.0.1:", 302: "answered with the status 302",
 	} {
 		w := published(t)
-		w.OCI().Wrap(func(http.Handler) http.Handler {
-			return http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
-				if r.URL.Path == "/token" {
-					time.Sleep(20 * time.Millisecond)
-					rw.Header().Set("Location", "https://other.example.com/")
-					refuse(status, "DENIED", "wrong")(rw, r)
-					return
-				}
-				rw.Header().Set("Www-Authenticate", `Bearer realm="https://`+r.Host+`/token",service="test"`)
-				rw.WriteHeader(http.StatusUnauthorized)
-			})
+		wrap(w, func(rw http.ResponseWriter, r *http.Request, _ http.Handler) {
+			if r.URL.Path == "/token" {
+				time.Sleep(20 * time.Millisecond)
+				rw.Header().Set("Location", "https://other.example.com/")
+				refuse(status, "DENIED", "wrong")(rw, r)
+				return
+			}
+			rw.Header().Set("Www-Authenticate", `Bearer realm="https://`+r.Host+`/token",service="test"`)
+			rw.WriteHeader(http.StatusUnauthorized)
 		})
 		m := open(t, w, writer)
 		var group sync.WaitGroup
@@ -277,15 +280,13 @@ func TestForeignRealm(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := published(t)
-			w.OCI().Wrap(func(next http.Handler) http.Handler {
-				return http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
-					if r.Header.Get("Authorization") == "Bearer granted" {
-						next.ServeHTTP(rw, r)
-						return
-					}
-					rw.Header().Set("Www-Authenticate", `Bearer realm="https://tokens.other.test/token",service="test"`)
-					rw.WriteHeader(http.StatusUnauthorized)
-				})
+			wrap(w, func(rw http.ResponseWriter, r *http.Request, next http.Handler) {
+				if r.Header.Get("Authorization") == "Bearer granted" {
+					next.ServeHTTP(rw, r)
+					return
+				}
+				rw.Header().Set("Www-Authenticate", `Bearer realm="https://tokens.other.test/token",service="test"`)
+				rw.WriteHeader(http.StatusUnauthorized)
 			})
 			requests := 0
 			tokens := &transport{func(r *http.Request) (*http.Response, error) {
@@ -333,11 +334,9 @@ func TestRefusedRealm(t *testing.T) {
 		"ftp://oci.example.test/token":  "unsupported scheme",
 	} {
 		w := published(t)
-		w.OCI().Wrap(func(http.Handler) http.Handler {
-			return http.HandlerFunc(func(rw http.ResponseWriter, _ *http.Request) {
-				rw.Header().Set("Www-Authenticate", `Bearer realm="`+realm+`",service="test"`)
-				rw.WriteHeader(http.StatusUnauthorized)
-			})
+		wrap(w, func(rw http.ResponseWriter, _ *http.Request, _ http.Handler) {
+			rw.Header().Set("Www-Authenticate", `Bearer realm="`+realm+`",service="test"`)
+			rw.WriteHeader(http.StatusUnauthorized)
 		})
 		m := open(t, w, oci.Access{Credentials: func(context.Context, oci.Repository) (oci.Credentials, error) {
 			t.Error("credentials requested for " + realm)

@@ -217,14 +217,12 @@ func TestEvidenceStays(t *testing.T) {
 			t.Run(fmt.Sprintf("%s, referrers %v", name, api), func(t *testing.T) {
 				w := sourcetest.New(t)
 				if !api {
-					w.OCI().Wrap(func(next http.Handler) http.Handler {
-						return http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
-							if strings.Contains(r.URL.Path, "/referrers/") {
-								http.NotFound(rw, r)
-								return
-							}
-							next.ServeHTTP(withoutSubject{rw}, r)
-						})
+					wrap(w, func(rw http.ResponseWriter, r *http.Request, next http.Handler) {
+						if strings.Contains(r.URL.Path, "/referrers/") {
+							http.NotFound(rw, r)
+							return
+						}
+						next.ServeHTTP(withoutSubject{rw}, r)
 					})
 				}
 				p := newPusher(t, w, oci.Access{})

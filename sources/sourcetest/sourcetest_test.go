@@ -6,7 +6,6 @@ import (
 	"crypto/x509"
 	"fmt"
 	"io"
-	"math/rand/v2"
 	"net/http"
 	"net/url"
 	"os"
@@ -136,45 +135,6 @@ func http1() *http.Protocols {
 	p := new(http.Protocols)
 	p.SetHTTP1(true)
 	return p
-}
-
-// TestCutOverHTTP2 uses the protocol that clients use by default.
-func TestCutOverHTTP2(t *testing.T) {
-	w := newWorld(t)
-	w.Registry.Fault(sourcetest.Fault{Path: "*.zip", Cut: 100, Times: 1})
-	resp, body, err := get(t, w, archiveURL(w))
-	sourcetest.Expect(t, err != nil && len(body) == 100 && resp.ProtoMajor == 2,
-		"cut: got %d bytes, %v, want 100 and an error", len(body), err)
-	resp, body, err = get(t, w, archiveURL(w), "Range: bytes=100-", "If-Range: "+resp.Header.Get("ETag"))
-	sourcetest.Expect(t, err == nil && resp.StatusCode == http.StatusPartialContent && len(body) == 148,
-		"rest: got %v with %d bytes, %v, want 148", resp, len(body), err)
-	got := w.Registry.ArchiveBytes()[archive]
-	sourcetest.Expect(t, got == 248, "sent %d bytes, want each of the 248 once", got)
-}
-
-// Answers break at random, but identically in each run.
-func TestRandomFault(t *testing.T) {
-	broken := func(seed uint64) (outcome string) {
-		w := newWorld(t)
-		w.Registry.Fault(sourcetest.Fault{Cut: 200, Reset: true, Random: rand.New(rand.NewPCG(seed, seed)), Chance: 0.3})
-		for range 30 {
-			_, _, err := get(t, w, archiveURL(w))
-			outcome += map[bool]string{true: ".", false: "x"}[err == nil]
-		}
-		_, reset := w.Registry.Connections()
-		sourcetest.Equal(t, reset, strings.Count(outcome, "x"), "connections reset")
-		return outcome
-	}
-	first := broken(7)
-	sourcetest.Equal(t, broken(7), first)
-	sourcetest.Expect(t, strings.Contains(first, "x") && strings.Contains(first, "."), "got %s", first)
-}
-
-func TestStopped(t *testing.T) {
-	w := newWorld(t)
-	w.Registry.Stop()
-	resp, _, err := get(t, w, w.Registry.URL)
-	sourcetest.Expect(t, err != nil, "the server still answers %v", resp)
 }
 
 // TestNothingLeadsOut requests a host that is not in the world, from a program
