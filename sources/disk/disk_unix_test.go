@@ -29,9 +29,8 @@ func TestPipesAreRefused(t *testing.T) {
 	}
 	check(t, err)
 	d := open(t, root)
-	if _, _, err := disk.OpenFile(path); !errors.Is(err, disk.ErrNotRegular) {
-		t.Errorf("OpenFile: %v", err)
-	}
+	_, _, err = disk.OpenFile(path)
+	sourcetest.Expect(t, errors.Is(err, disk.ErrNotRegular), "OpenFile: %v", err)
 	_, _, err = d.ReadFile("pipe", 1)
 	strayed(t, "ReadFile", err, path)
 	_, err = d.EditFile("pipe")

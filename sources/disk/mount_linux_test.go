@@ -62,9 +62,8 @@ func TestLockOnReadOnlyFileSystem(t *testing.T) {
 	write(t, "", root, "lock")
 	check(t, unix.Mount("tmpfs", root, "tmpfs", unix.MS_REMOUNT|unix.MS_RDONLY, ""))
 	lock := open(t, root).Lock("lock")
-	if ok, err := lock.TryShared(); !ok || err != nil {
-		t.Errorf("%v, %v", ok, err)
-	}
+	ok, err := lock.TryShared()
+	sourcetest.Expect(t, ok && err == nil, "%v, %v", ok, err)
 	lock.Unlock()
 }
 

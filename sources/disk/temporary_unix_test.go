@@ -75,12 +75,10 @@ func TestTemporaryIsSwept(t *testing.T) {
 		want = append(want, filepath.Base(path))
 	}
 	slices.Sort(want)
-	if got := namesIn(t, os.TempDir()); !slices.Equal(got, want) {
-		t.Errorf("got %v, want %v", got, want)
-	}
-	if got := namesIn(t, victim); len(got) != 2 {
-		t.Errorf("the victim has %v", got)
-	}
+	got := namesIn(t, os.TempDir())
+	sourcetest.Expect(t, slices.Equal(got, want), "got %v, want %v", got, want)
+	got = namesIn(t, victim)
+	sourcetest.Expect(t, len(got) == 2, "the victim has %v", got)
 	check(t, one.Close())
 	check(t, two.Close())
 }
@@ -113,14 +111,12 @@ func TestTemporaryForNext(t *testing.T) {
 		check(t, s.Close())
 		return namesIn(t, os.TempDir())
 	}
-	if got := sweep(); len(got) != 1 {
-		t.Errorf("while the program runs there are %v", got)
-	}
+	got := sweep()
+	sourcetest.Expect(t, len(got) == 1, "while the program runs there are %v", got)
 	check(t, stdin.Close())
 	check(t, cmd.Wait())
-	if got := sweep(); len(got) != 0 {
-		t.Errorf("after the program has ended there are %v", got)
-	}
+	got = sweep()
+	sourcetest.Expect(t, len(got) == 0, "after the program has ended there are %v", got)
 }
 
 // A program that inherits a directory while others sweep has it.

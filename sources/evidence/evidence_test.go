@@ -127,12 +127,10 @@ func TestLinksAreNotWrittenThrough(t *testing.T) {
 	}
 	in := open(t, root)
 	var stray *disk.StrayError
-	if err := evidence.Write(in, "a/b", in, sample()); !errors.As(err, &stray) {
-		t.Errorf("got %v, want a StrayError", err)
-	}
-	if err := evidence.Remove(in, "a/b"); !errors.As(err, &stray) {
-		t.Errorf("got %v, want a StrayError", err)
-	}
+	err := evidence.Write(in, "a/b", in, sample())
+	sourcetest.Expect(t, errors.As(err, &stray), "got %v, want a StrayError", err)
+	err = evidence.Remove(in, "a/b")
+	sourcetest.Expect(t, errors.As(err, &stray), "got %v, want a StrayError", err)
 	entries, _ := os.ReadDir(outside)
 	sourcetest.Expect(t, len(entries) == 0, "written through the link: %v", entries)
 	blocked := filepath.Join(root, "blocked", "SHA256SUMS", "in the way")
@@ -140,9 +138,8 @@ func TestLinksAreNotWrittenThrough(t *testing.T) {
 	sourcetest.Expect(t, evidence.Write(in, "blocked", in, sample()) != nil, "a directory was replaced")
 	sourcetest.Expect(t, evidence.Remove(in, "blocked") != nil, "removed a directory with contents")
 	check(t, evidence.WriteTo(filepath.Join(outside, "file", "x"), sample()))
-	if err := evidence.WriteTo(filepath.Join(outside, "file", "x", "origin", "y"), sample()); err == nil {
-		t.Error("written below a file")
-	}
+	err = evidence.WriteTo(filepath.Join(outside, "file", "x", "origin", "y"), sample())
+	sourcetest.Expect(t, err != nil, "written below a file")
 }
 
 // Evidence that is only read isn't reached through a link either: it could lead to any

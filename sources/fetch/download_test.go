@@ -262,9 +262,8 @@ func TestDownloadOfChangingArchive(t *testing.T) {
 					serve(other, `"b"`, time.Time{})(rw, r)
 				}
 			})
-			if s := w.mustDownload(t, 0, other); s.resets != 1 {
-				t.Errorf("began again %d times, want once", s.resets)
-			}
+			s := w.mustDownload(t, 0, other)
+			sourcetest.Expect(t, s.resets == 1, "began again %d times, want once", s.resets)
 		})
 	}
 }
@@ -301,9 +300,8 @@ func TestDownloadsThatFail(t *testing.T) {
 			sourcetest.Expect(t, test.is == nil || errors.Is(err, test.is), "%v does not match %v", err, test.is)
 			var failed *fetch.Error
 			sourcetest.Expect(t, errors.As(err, &failed) && failed.URL == w.URL+"/x.zip", "%v is not of the URL", err)
-			if got := w.requests.Load(); got != test.tries {
-				t.Errorf("%d requests, want %d", got, test.tries)
-			}
+			got := w.requests.Load()
+			sourcetest.Expect(t, got == test.tries, "%d requests, want %d", got, test.tries)
 		})
 	}
 }
@@ -320,36 +318,9 @@ func (f full) Spool() (sources.Spool, error) { return nil, f.err }
 func TestStageThatFails(t *testing.T) {
 	w := newWorld(t, fetch.Options{}, serve(archive, "", time.Time{}))
 	want := errors.New("no space left on device")
-	if err := w.client.Download(t.Context(), fetch.Archive{URL: w.URL}, full{want}); err != want {
-		t.Errorf("got %v, want %v", err, want)
-	}
+	err := w.client.Download(t.Context(), fetch.Archive{URL: w.URL}, full{want})
+	sourcetest.Expect(t, err == want, "got %v, want %v", err, want)
 	sourcetest.Expect(t, w.requests.Load() == 1, "%d requests, want 1", w.requests.Load())
-}
-
-func TestDownloadsPerHost(t *testing.T) {
-	var now, most atomic.Int32
-	w := newWorld(t, fetch.Options{PerHost: 3}, func(rw http.ResponseWriter, _ *http.Request) {
-		n := now.Add(1)
-		defer now.Add(-1)
-		for m := most.Load(); n > m && !most.CompareAndSwap(m, n); m = most.Load() {
-		}
-		for range 1000 { // until all permitted downloads have arrived
-			if most.Load() >= 3 {
-				break
-			}
-			time.Sleep(10 * time.Millisecond)
-		}
-		time.Sleep(20 * time.Millisecond) // for another download, which is not permitted
-		_, _ = rw.Write([]byte("archive"))
-	})
-	var group sync.WaitGroup
-	for range 12 {
-		group.Go(func() {
-			sourcetest.Equal(t, w.client.Download(t.Context(), fetch.Archive{URL: w.URL}, &stage{}), nil)
-		})
-	}
-	group.Wait()
-	sourcetest.Expect(t, most.Load() == 3, "%d at a time, want 3", most.Load())
 }
 
 // A download that has to wait for others emits an event.
@@ -359,9 +330,8 @@ func TestWaitingForTurnEmitsEvent(t *testing.T) {
 	w := newWorld(t, fetch.Options{PerHost: 1, Report: func(e fetch.Event) { waiting <- e }}, func(rw http.ResponseWriter, r *http.Request) {
 		begun <- struct{}{}
 		if r.URL.Path == "/first" {
-			if e := <-waiting; e.Try != 0 || !strings.HasSuffix(e.URL, "/second") || e.Host == "" {
-				t.Errorf("told %+v", e)
-			}
+			e := <-waiting
+			sourcetest.Expect(t, e.Try == 0 && strings.HasSuffix(e.URL, "/second") && e.Host != "", "told %+v", e)
 		}
 		_, _ = rw.Write([]byte("archive"))
 	})

@@ -278,9 +278,8 @@ func TestCanceled(t *testing.T) {
 		cancel()
 		<-r.Context().Done()
 	})
-	if _, err := w.client.Document(ctx, fetch.Request{URL: w.URL}); !errors.Is(err, context.Canceled) {
-		t.Errorf("document: got %v", err)
-	}
+	_, err := w.client.Document(ctx, fetch.Request{URL: w.URL})
+	sourcetest.Expect(t, errors.Is(err, context.Canceled), "document: got %v", err)
 	sourcetest.ErrorIs(t, w.client.Download(ctx, fetch.Archive{URL: w.URL}, &stage{}), context.Canceled, "download")
 	sourcetest.Expect(t, w.requests.Load() == 1, "%d requests, want 1", w.requests.Load())
 }

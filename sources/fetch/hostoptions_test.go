@@ -199,9 +199,8 @@ func TestCredentialsOfArchives(t *testing.T) {
 		w := sourcetest.New(t)
 		client := asking(t, w, test.host, fetch.HostOptions{TokenForArchives: true})
 		client.Download(t.Context(), fetch.Archive{URL: test.url}, &stage{})
-		if r := w.Registry.Requests(); len(r) != 1 || r[0].Header.Get("Authorization") != test.want {
-			t.Errorf("%s: %v", test.name, r)
-		}
+		r := w.Registry.Requests()
+		sourcetest.Expect(t, len(r) == 1 && r[0].Header.Get("Authorization") == test.want, "%s: %v", test.name, r)
 	}
 }
 
@@ -240,9 +239,8 @@ func TestTriesOfAnArchive(t *testing.T) {
 			rw.WriteHeader(http.StatusServiceUnavailable)
 		})
 		err := w.client.Download(t.Context(), fetch.Archive{URL: w.URL, Tries: tries}, &stage{})
-		if n := w.requests.Load(); err == nil || n != want {
-			t.Errorf("%d: %d tries, %v", tries, n, err)
-		}
+		n := w.requests.Load()
+		sourcetest.Expect(t, err != nil && n == want, "%d: %d tries, %v", tries, n, err)
 	}
 }
 

@@ -89,12 +89,6 @@ func TestSpellings(t *testing.T) {
 	}
 }
 
-// The address of a legacy provider doesn't have a namespace, and nothing is installed for it.
-func TestLegacyAddressesAreNotRequired(t *testing.T) {
-	_, err := sources.ParseRequirement("-/aws", sources.Terraform)
-	sourcetest.Expect(t, err != nil, "a legacy address is accepted")
-}
-
 // ages has fixed ages of versions.
 type ages map[string]time.Duration
 

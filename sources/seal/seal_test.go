@@ -86,12 +86,10 @@ func TestParseKeyRejectsShortSecrets(t *testing.T) {
 // Reading creates no key, and concurrent writers get the same key.
 func TestUserKeyIsCreatedOnce(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "state")
-	if _, err := seal.UserKey(dir).Open("x", sealed(t, parseKey(t, strings.Repeat("s", 16)), "x")); !errors.Is(err, seal.ErrForeign) {
-		t.Errorf("got %v", err)
-	}
-	if _, err := os.Stat(dir); err == nil {
-		t.Fatal("reading created the key's directory")
-	}
+	_, err := seal.UserKey(dir).Open("x", sealed(t, parseKey(t, strings.Repeat("s", 16)), "x"))
+	sourcetest.Expect(t, errors.Is(err, seal.ErrForeign), "got %v", err)
+	_, err = os.Stat(dir)
+	sourcetest.Require(t, err != nil, "reading created the key's directory")
 	texts := make([][]byte, 8)
 	var wg sync.WaitGroup
 	for i := range texts {

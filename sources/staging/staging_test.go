@@ -253,11 +253,10 @@ func TestLinksInTheDirectoryAreRejected(t *testing.T) {
 	check(t, sourcetest.Symlink(t, canary, p.kept.Path("key")))
 	s := p.stage()
 	var stray *disk.StrayError
-	if _, _, err := s.Resume(first); !errors.As(err, &stray) {
-		t.Errorf("got %v, want a StrayError", err)
-	}
+	_, _, err := s.Resume(first)
+	sourcetest.Expect(t, errors.As(err, &stray), "got %v, want a StrayError", err)
 	check(t, s.Begin(""))
-	_, err := io.WriteString(s, "abc")
+	_, err = io.WriteString(s, "abc")
 	check(t, err)
 	s.End(true)
 	holds(t, p.work)

@@ -96,9 +96,8 @@ func TestMergeKeepsTheBetterEvidence(t *testing.T) {
 							t.Error("same checksums: a key is lost")
 						}
 					}
-					if alone := (&sources.Signed{Sums: kept.Sums, Signature: kept.Signature, Keys: b.Keys}); stored(alone, opts) != stored(b, opts) {
-						t.Error("same checksums: a signature is lost")
-					}
+					alone := (&sources.Signed{Sums: kept.Sums, Signature: kept.Signature, Keys: b.Keys})
+					sourcetest.Expect(t, stored(alone, opts) == stored(b, opts), "same checksums: a signature is lost")
 				}
 
 				b = new.make("else.zip")
@@ -134,9 +133,8 @@ func TestMergeKeepsTheBetterEvidence(t *testing.T) {
 	if kept, err := merge(listed(evidenceBy(t, registry)), evidenceBy(t, registry, "else.zip"), opts); err != nil || bytes.Equal(kept.Sums, sums) || stored(kept, opts) != sources.SelfSigned {
 		t.Errorf("the registry's key, by way of a mirror: %v, %v", stored(kept, opts), err)
 	}
-	if s := evidenceBy(t, mirror); s != must(merge(nil, s, opts)) || s != must(merge(s, nil, opts)) {
-		t.Error("there is only one to keep")
-	}
+	s := evidenceBy(t, mirror)
+	sourcetest.Expect(t, s == must(merge(nil, s, opts)) && s == must(merge(s, nil, opts)), "there is only one to keep")
 }
 
 func must(s *sources.Signed, err error) *sources.Signed {
@@ -239,9 +237,8 @@ func TestAttacksOnTheVerdict(t *testing.T) {
 					t.Errorf("merged with %s evidence it is %q instead of %q", name, got, want)
 				}
 				kept, _ = merge(s, good, opts)
-				if got := stored(kept, opts); got != want {
-					t.Errorf("with %s evidence merged into it it is %q instead of %q", name, got, want)
-				}
+				got := stored(kept, opts)
+				sourcetest.Expect(t, got == want, "with %s evidence merged into it it is %q instead of %q", name, got, want)
 				theirs := *kept
 				theirs.Sums = slices.Concat([]byte(hex.EncodeToString(bytes.Repeat([]byte{7}, 32))+"  evil.zip\n"), sums)
 				theirs.Signature = slices.Concat(sign(t, evil, theirs.Sums, born.Add(year)), kept.Signature)
@@ -288,12 +285,10 @@ func TestTrustedFingerprintsAreThoseOfPrimaryKeys(t *testing.T) {
 	check(t, key.AddSigningSubkey(at(born, 0)))
 	sub := sources.Fingerprint(fmt.Sprintf("%X", key.Subkeys[len(key.Subkeys)-1].PublicKey.Fingerprint))
 	s := evidenceBy(t, key)
-	if v := stored(s, trust.Options{Accepted: []sources.Fingerprint{sub}}); v != sources.MirrorEvidence {
-		t.Errorf("by the subkey's fingerprint: %q", v)
-	}
-	if v := stored(s, trust.Options{Accepted: []sources.Fingerprint{fingerprint(key)}}); v != sources.SignedByTrusted {
-		t.Errorf("by the primary key's: %q", v)
-	}
+	v := stored(s, trust.Options{Accepted: []sources.Fingerprint{sub}})
+	sourcetest.Expect(t, v == sources.MirrorEvidence, "by the subkey's fingerprint: %q", v)
+	v = stored(s, trust.Options{Accepted: []sources.Fingerprint{fingerprint(key)}})
+	sourcetest.Expect(t, v == sources.SignedByTrusted, "by the primary key's: %q", v)
 }
 
 // A key that is revoked in one place is invalid everywhere, and stays invalid.
@@ -374,15 +369,14 @@ func TestMergeHasLimits(t *testing.T) {
 	huge := evidenceBy(t, evil)
 	huge.Keys = slices.Repeat(huge.Keys, 5000)
 	begun := time.Now()
-	if kept, err := merge(good, huge, opts); err != nil || len(kept.Keys) != 1 {
-		t.Errorf("thousands of keys: %d kept, %v", len(kept.Keys), err)
-	}
+	kept, err := merge(good, huge, opts)
+	sourcetest.Expect(t, err == nil && len(kept.Keys) == 1, "thousands of keys: %d kept, %v", len(kept.Keys), err)
 	if kept, err := merge(huge, good, opts); err != nil || stored(kept, opts) != sources.SignedByHashiCorp {
 		t.Errorf("thousands of keys before: %q, %v", stored(kept, opts), err)
 	}
 	took := time.Since(begun)
 	sourcetest.Expect(t, took <= 5*time.Second, "it took %s", took)
-	kept := good
+	kept = good
 	for range 40 {
 		kept = must(merge(kept, evidenceBy(t, newKey(t, 0)), opts))
 	}
