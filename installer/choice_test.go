@@ -20,47 +20,27 @@ func TestCandidates(t *testing.T) {
 		all      string // versions; after a slash what they lack
 		want     string
 	}{
-		{
-			name: "nothing excludes any", from: []string{""}, all: "1.0.0 2.0.0 1.10.0",
-			want: "2.0.0, 1.10.0, 1.0.0",
-		},
-		{
-			name: "the first constraint that excludes it alone", from: []string{"", "~> 1.0", "~> 1.0.0"}, all: "1.0.1 1.1.0 2.0.0",
-			want: "2.0.0 constraint a.tf:2, 1.1.0 constraint a.tf:3, 1.0.1",
-		},
-		{
-			name: "a pre-release is excluded as such if its release is allowed", from: []string{"", "~> 1.0"}, all: "1.1.0-beta1 2.0.0-rc1",
-			want: "2.0.0-rc1 constraint a.tf:2, 1.1.0-beta1 pre-release a.tf:2",
-		},
-		{
-			name: "a pre-release without any constraint", from: []string{""}, all: "1.1.0-beta1",
-			want: "1.1.0-beta1 pre-release a.tf:1",
-		},
-		{
-			name: "a required pre-release", from: []string{"< 2.0.0", "2.0.0-rc1"}, all: "2.0.0-rc1 2.0.0-rc2 1.0.0",
-			want: "2.0.0-rc2 constraint a.tf:1, 2.0.0-rc1, 1.0.0 constraint a.tf:2",
-		},
-		{
-			name: "a pre-release that another place does not allow", from: []string{"2.0.0-rc1", ">= 2.0.0"}, all: "2.0.0-rc1",
-			want: "2.0.0-rc1 pre-release a.tf:2",
-		},
-		{
-			name: "0.0.0 is no version", from: []string{""}, all: "0.0.0",
-			want: "0.0.0 constraint together",
-		},
-		{
-			name: "the lock file, for newer versions only", from: []string{"~> 1.0"}, locked: "1.1.0", all: "1.0.0 1.1.0 1.2.0 2.0.0",
-			want: "2.0.0 constraint a.tf:1, 1.2.0 lock file, 1.1.0, 1.0.0",
-		},
-		{
-			name: "the order of rules", from: []string{"< 9"}, locked: "1.0.0",
+		{name: "nothing excludes any", from: []string{""}, all: "1.0.0 2.0.0 1.10.0",
+			want: "2.0.0, 1.10.0, 1.0.0"},
+		{name: "the first constraint that excludes it alone", from: []string{"", "~> 1.0", "~> 1.0.0"}, all: "1.0.1 1.1.0 2.0.0",
+			want: "2.0.0 constraint a.tf:2, 1.1.0 constraint a.tf:3, 1.0.1"},
+		{name: "a pre-release is excluded as such if its release is allowed", from: []string{"", "~> 1.0"}, all: "1.1.0-beta1 2.0.0-rc1",
+			want: "2.0.0-rc1 constraint a.tf:2, 1.1.0-beta1 pre-release a.tf:2"},
+		{name: "a pre-release without any constraint", from: []string{""}, all: "1.1.0-beta1",
+			want: "1.1.0-beta1 pre-release a.tf:1"},
+		{name: "a required pre-release", from: []string{"< 2.0.0", "2.0.0-rc1"}, all: "2.0.0-rc1 2.0.0-rc2 1.0.0",
+			want: "2.0.0-rc2 constraint a.tf:1, 2.0.0-rc1, 1.0.0 constraint a.tf:2"},
+		{name: "a pre-release that another place does not allow", from: []string{"2.0.0-rc1", ">= 2.0.0"}, all: "2.0.0-rc1",
+			want: "2.0.0-rc1 pre-release a.tf:2"},
+		{name: "0.0.0 is no version", from: []string{""}, all: "0.0.0",
+			want: "0.0.0 constraint together"},
+		{name: "the lock file, for newer versions only", from: []string{"~> 1.0"}, locked: "1.1.0", all: "1.0.0 1.1.0 1.2.0 2.0.0",
+			want: "2.0.0 constraint a.tf:1, 1.2.0 lock file, 1.1.0, 1.0.0"},
+		{name: "the order of rules", from: []string{"< 9"}, locked: "1.0.0",
 			all:  "9.0.0/not_offered 5.0.0/not_offered 4.0.0/platform 3.0.0/protocol 2.0.0",
-			want: "9.0.0 constraint a.tf:1, 5.0.0 not offered, 4.0.0 platform, 3.0.0 protocol, 2.0.0 lock file",
-		},
-		{
-			name: "a locked version outside of its recorded constraints", from: []string{"~> 1.0"}, recorded: true, locked: "2.0.0", all: "1.0.0 2.0.0 2.1.0",
-			want: "2.1.0 constraint a.tf:1, 2.0.0, 1.0.0",
-		},
+			want: "9.0.0 constraint a.tf:1, 5.0.0 not offered, 4.0.0 platform, 3.0.0 protocol, 2.0.0 lock file"},
+		{name: "a locked version outside of its recorded constraints", from: []string{"~> 1.0"}, recorded: true, locked: "2.0.0", all: "1.0.0 2.0.0 2.1.0",
+			want: "2.1.0 constraint a.tf:1, 2.0.0, 1.0.0"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			req := sources.Requirement{Recorded: tt.recorded}

@@ -134,21 +134,16 @@ func TestForetoldIsDone(t *testing.T) {
 		foretold, done := s.foretold(t, "")
 		kind, _, _ := strings.Cut(done, " ")
 		outcomes[strings.Trim(kind, ":")]++
-		if foretold != done {
-			t.Fatalf("seed %d: %+v\nforetold %s\ndone     %s", seed, s, foretold, done)
-		}
+		sourcetest.Require(t, foretold == done, "seed %d: %+v\nforetold %s\ndone     %s", seed, s, foretold, done)
 		f := s.fixture(t, "")
 		locked, _ := f.root.Lock.Entry(provider("widget"))
 		check := installer.Rules{Requirement: f.root.Requirements[0], Locked: locked.Version, Policy: f.opts.Judge.Options.Policy}
 		sourcetest.Check(t, check.Policy.Learn(t.Context(), provider("widget"), f.source.versions[provider("widget")].Versions...))
 		for _, c := range check.Candidates(f.source.versions[provider("widget")].Versions) {
 			foretold, done := s.foretold(t, "= "+c.Version.String())
-			if foretold != done {
-				t.Fatalf("seed %d: %+v\n%s: foretold %s\ndone %s", seed, s, c.Version, foretold, done)
-			}
-			if excluded := c.Excluded != nil; excluded && done == "takes "+c.Version.String() {
-				t.Fatalf("seed %d: %+v\n%s is excluded, but installed", seed, s, c)
-			}
+			sourcetest.Require(t, foretold == done, "seed %d: %+v\n%s: foretold %s\ndone %s", seed, s, c.Version, foretold, done)
+			taken := done == "takes "+c.Version.String()
+			sourcetest.Require(t, c.Excluded == nil || !taken, "seed %d: %+v\n%s is excluded, but installed", seed, s, c)
 		}
 	}
 	sourcetest.Expect(t, outcomes["takes"] > 50 && outcomes["fails"] > 50, "one-sided: %v", outcomes)

@@ -91,8 +91,6 @@ func FuzzParse(f *testing.F) {
 		}
 		again, bad := Parse("f", []byte(b.String()))
 		sourcetest.Require(t, bad == nil, "printed, it is bad: %s\n%s", bad, b.String())
-		if got, want := again.shape(), root.shape(); got != want {
-			t.Fatalf("got  %s\nwant %s", got, want)
-		}
+		sourcetest.Equal(t, again.shape(), root.shape())
 	})
 }

@@ -72,9 +72,7 @@ func FuzzLoad(f *testing.F) {
 func checkProvider(t *testing.T, p sources.Provider, engine sources.Engine) {
 	again, err := sources.ParseProvider(p.String(), engine)
 	odd := strings.HasPrefix(p.Type, "terraform-") || strings.HasPrefix(p.Type, "opentofu-")
-	if again != p && !(odd && err != nil) {
-		t.Errorf("%s reads as %s: %v", p, again, err)
-	}
+	sourcetest.Expect(t, again == p || odd && err != nil, "%s reads as %s: %v", p, again, err)
 }
 
 // checkOrigins checks that the constraints of r are those of its origins.
@@ -88,7 +86,5 @@ func checkOrigins(t *testing.T, r sources.Requirement) {
 		sourcetest.Equal(t, err, nil, r.Provider)
 		all = all.And(c)
 	}
-	if len(r.From) == 0 || all.String() != r.Constraints.String() {
-		t.Errorf("%s: %q from %v", r.Provider, r.Constraints, r.From)
-	}
+	sourcetest.Expect(t, len(r.From) > 0 && all.String() == r.Constraints.String(), "%s: %q from %v", r.Provider, r.Constraints, r.From)
 }

@@ -62,9 +62,7 @@ func agrees(t *testing.T, p sourcetest.Program) {
 				t.Skip("the engine names either of the two local names first, and so its output isn't that on record")
 			}
 			out, _ := judge.Run(sourcetest.EngineRun{Base: dir, Dir: dir, Env: env, Args: args}) // it fails, because there are no packages
-			if got := finds(out); !slices.Equal(got, want) {
-				t.Errorf("it looks for\n%q\nwe for\n%q\nits output:\n%s\n%v", got, want, out, ds)
-			}
+			sourcetest.EqualSlices(t, finds(out), want, out, ds)
 		})
 	}
 }

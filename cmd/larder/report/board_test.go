@@ -29,14 +29,10 @@ func newClock() *clock { return new(clock) }
 func pkg(t *testing.T, text string) sources.PackageID {
 	t.Helper()
 	name, number, versioned := strings.Cut(text, " ")
-	p, err := sources.ParseProvider(name, sources.Terraform)
-	sourcetest.Check(t, err)
 	if !versioned {
-		return sources.PackageID{Provider: p}
+		return sources.PackageID{Provider: sourcetest.Address(t, name)}
 	}
-	v, err := sources.ParseVersion(number)
-	sourcetest.Check(t, err)
-	return sources.PackageID{Provider: p, Version: v, Platform: sources.CurrentPlatform()}
+	return sourcetest.PackageID(t, name, number, sources.CurrentPlatform().String())
 }
 
 // boardAt returns a board with the names of packages that users see.

@@ -28,9 +28,7 @@ func TestOutputCommandsNoTerminal(t *testing.T) {
 		out.failOne(errors.New(test.text))
 		out.Warn("%s", test.text)
 		out.Show(Missing{line: test.text})
-		if want := "larder: error: " + test.want + "\nlarder: warning: " + test.want + "\n"; stderr.String() != want {
-			t.Errorf("%q: got %q, want %q", test.text, &stderr, want)
-		}
+		sourcetest.Equal(t, stderr.String(), "larder: error: "+test.want+"\nlarder: warning: "+test.want+"\n", test.text)
 		sourcetest.Equal(t, stdout.String(), test.want+"\n", test.text, "result", &stdout)
 	}
 }
@@ -56,18 +54,16 @@ func TestOutputEndsWithMostErrors(t *testing.T) {
 	var stderr bytes.Buffer
 	New(io.Discard, &stderr).failOne(many.Err())
 	lines := strings.Split(strings.TrimSpace(stderr.String()), "\n")
-	if last := lines[len(lines)-1]; len(lines) != maxFaults+1 || last != "larder: error: and 450 more errors" {
-		t.Errorf("%d lines, the last is %q", len(lines), last)
-	}
+	sourcetest.Equal(t, len(lines), maxFaults+1, "lines")
+	sourcetest.Equal(t, lines[len(lines)-1], "larder: error: and 450 more errors")
 }
 
 // A text with several lines can't imitate a row either, whether the table is on a terminal or not.
 func TestTablesCommandNoTerminal(t *testing.T) {
 	for _, width := range []int{0, 40, 80} {
 		for _, line := range ui.Table([]ui.Column{{}, {}}, [][]ui.Span{{{Text: "a/b"}, {Text: "one\nlarder: error: two\x1b[2J"}}}, width) {
-			if text := line.Render(false); strings.HasPrefix(text, "larder") || strings.Contains(text, "\x1b") {
-				t.Errorf("%d columns: %q", width, text)
-			}
+			text := line.Render(false)
+			sourcetest.Expect(t, !strings.HasPrefix(text, "larder") && !strings.Contains(text, "\x1b"), "%d columns: %q", width, text)
 		}
 	}
 }

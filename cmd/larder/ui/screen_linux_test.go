@@ -58,18 +58,13 @@ func TestMessagesScrollAboveTheBars(t *testing.T) {
 		}
 		s.draw(display)
 		w.Settle()
-		lines := display(size[0], size[1])
-		if got, want := w.Text(), strings.TrimRight(want.String()+strings.Join(lines, "\n"), "\n"); got != want {
-			t.Errorf("%v: got\n%s\nwant\n%s", size, got, want)
-		}
-		if len(w.Seen()) > size[1] || w.Column != 0 || w.NoWrap {
-			t.Errorf("%v: cursor in column %d, wrapping %t, of %q", size, w.Column, !w.NoWrap, w.Seen())
-		}
+		lines := strings.Join(display(size[0], size[1]), "\n")
+		sourcetest.Equal(t, w.Text(), strings.TrimRight(want.String()+lines, "\n"), size)
+		sourcetest.Expect(t, len(w.Seen()) <= size[1] && w.Column == 0 && !w.NoWrap, "%v: cursor in column %d of %q", size, w.Column, w.Seen())
 		s.end()
 		w.Settle()
-		if got, want := w.Text()+"\n", want.String(); got != want || w.Column != 0 {
-			t.Errorf("%v: in the end got\n%s\nwant\n%s", size, got, want)
-		}
+		sourcetest.Equal(t, w.Text()+"\n", want.String(), size, "in the end")
+		sourcetest.Equal(t, w.Column, 0, size)
 	}
 }
 
@@ -91,9 +86,8 @@ func TestResize(t *testing.T) {
 				s.draw(display)
 				s.draw(display)
 				w.Settle()
-				if got, want := w.Text(), strings.TrimRight("abc\n"+strings.Join(display(to[0], to[1]), "\n"), "\n"); got != want {
-					t.Errorf("reflow %t, %v to %v: got\n%s\nwant\n%s", reflow, from, to, got, want)
-				}
+				lines := strings.Join(display(to[0], to[1]), "\n")
+				sourcetest.Equal(t, w.Text(), strings.TrimRight("abc\n"+lines, "\n"), "reflow", reflow, from, "to", to)
 				s.Write(w.TTY, "xyz\n")
 				s.end()
 				w.Settle()

@@ -89,8 +89,6 @@ func TestLaidRows(t *testing.T) {
 		{row, 30, "Sources    1\n      filesystem_mirror\n      /srv/providers\n      ~/.terraformrc:2\n      2 versions, newest 1.0.1"},
 		{"Then       larder install  takes 1.0.1 from the plugin cache", 52, "Then       larder install  takes 1.0.1 from the\n                           plugin cache"},
 	} {
-		if got := Laid(tt.row, tt.width); got != tt.want {
-			t.Errorf("%d columns: got\n%s\nwant\n%s", tt.width, got, tt.want)
-		}
+		sourcetest.Equal(t, Laid(tt.row, tt.width), tt.want, tt.width, "columns")
 	}
 }
