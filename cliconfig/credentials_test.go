@@ -44,7 +44,8 @@ func TestConflictingTokenVariables(t *testing.T) {
 	mustLoad(t, linux(nil, "TF_TOKEN_my__host_example=secret", "TF_TOKEN_my-host_example=secret"), terraform)
 	_, diags = load(linux(nil, "TF_TOKEN_a__=secret"), terraform)
 	got := brief(diags)
-	sourcetest.Expect(t, strings.HasPrefix(got, "warning: TF_TOKEN_a__ contains no host") && !strings.Contains(got, "secret"), "got %q", got)
+	sourcetest.Expect(t, strings.HasPrefix(got, "warning: TF_TOKEN_a__ contains no host") && !strings.Contains(got, "secret"),
+		"got %q", got)
 }
 
 func TestCredentialsBlocks(t *testing.T) {
@@ -123,7 +124,8 @@ esac`})
 		{"large.example", "", false, "credentials helper x for large.example: answer is larger than 1048576 bytes"},
 	} {
 		token, ok, err := c.At("/else").Token(t.Context(), tt.host)
-		sourcetest.Expect(t, token == tt.token && ok == tt.ok && errText(err) == tt.err, "%s: %q, %t, %v", tt.host, token, ok, err)
+		sourcetest.Expect(t, token == tt.token && ok == tt.ok && errText(err) == tt.err,
+			"%s: %q, %t, %v", tt.host, token, ok, err)
 	}
 	log := sourcetest.ReadFile(t, filepath.Join(m.WorkDir, "log"))
 	const want = "-a b c get xn--caf-dma.fr\n-a b c get none.example\n-a b c get bad.example\n" +
@@ -160,7 +162,8 @@ sleep 60`})
 	d := time.Since(start)
 	sourcetest.Expect(t, d <= 20*time.Second, "took %s", d)
 	token, ok, err := c.Token(t.Context(), "a.example")
-	sourcetest.Expect(t, token == "secret" && ok && err == nil, "what was canceled is not asked again: %q, %t, %v", token, ok, err)
+	sourcetest.Expect(t, token == "secret" && ok && err == nil,
+		"what was canceled is not asked again: %q, %t, %v", token, ok, err)
 }
 
 func TestNewestHelper(t *testing.T) {
@@ -197,14 +200,16 @@ func TestHelperOfTofu(t *testing.T) {
 	token, _, err := mustLoad(t, m, tofu).Token(t.Context(), "a.example")
 	sourcetest.Expect(t, token == "secret" && err == nil, "%q, %v", token, err)
 	_, diags := load(m, terraform)
-	sourcetest.Expect(t, len(diags) == 1 && diags[0].Warning && strings.Contains(diags[0].Hint, "plugins"), "terraform does not look there: %v", diags)
+	sourcetest.Expect(t, len(diags) == 1 && diags[0].Warning && strings.Contains(diags[0].Hint, "plugins"),
+		"terraform does not look there: %v", diags)
 }
 
 // A helper on Windows is an .exe in the directory of application data.
 func TestHelperOfWindows(t *testing.T) {
 	const data = `C:\Users\me\Roaming\`
 	mustLoad(t, windows(map[string]string{
-		data + "terraform.rc": `credentials_helper "x" {}`, data + `terraform.d\plugins\terraform-credentials-x_v1.0.0.EXE`: "",
+		data + "terraform.rc": `credentials_helper "x" {}`,
+		data + `terraform.d\plugins\terraform-credentials-x_v1.0.0.EXE`: "",
 	}), terraform)
 }
 

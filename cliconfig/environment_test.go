@@ -114,7 +114,8 @@ func TestTofuVariables(t *testing.T) {
 		{[]string{gpg + "true", expiry + "true", translate + "1"}, terraform, [3]bool{true, true, false}},
 	} {
 		c := mustLoad(t, linux(nil, tt.environ...), tt.engine)
-		sourcetest.Equal(t, [3]bool{c.EnforceSignatures, c.EnforceKeyExpiry, c.TranslateStateAddresses}, tt.want, tt.engine, tt.environ)
+		sourcetest.Equal(t, [3]bool{c.EnforceSignatures, c.EnforceKeyExpiry, c.TranslateStateAddresses}, tt.want, tt.engine,
+			tt.environ)
 	}
 }
 

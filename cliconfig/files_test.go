@@ -154,7 +154,8 @@ func TestNamesInFiles(t *testing.T) {
 	} {
 		c, diags := load(rc(tt.src), terraform)
 		got := brief(diags)
-		sourcetest.Expect(t, len(diags) == 1 && strings.HasPrefix(got, tt.at), "%s: %q, want an error at %s", tt.src, got, tt.at)
+		sourcetest.Expect(t, len(diags) == 1 && strings.HasPrefix(got, tt.at),
+			"%s: %q, want an error at %s", tt.src, got, tt.at)
 		sourcetest.Expect(t, len(c.Methods)+len(c.DevOverrides)+len(c.Hosts) == 0, "%s: what is wrong was kept", tt.src)
 	}
 }
@@ -269,7 +270,8 @@ func TestTofuMethods(t *testing.T) {
 	m := c.Methods[1]
 	sourcetest.Expect(t, m.DownloadRetries != nil && *m.DownloadRetries == 3 && m.TrustAllHashes, "network_mirror: %+v", m)
 	m = c.Methods[2]
-	sourcetest.Expect(t, m.Kind == cliconfig.OCIMirror && m.Template.String() == "a.example/${namespace}/${type}", "oci_mirror: %+v", m)
+	sourcetest.Expect(t, m.Kind == cliconfig.OCIMirror && m.Template.String() == "a.example/${namespace}/${type}",
+		"oci_mirror: %+v", m)
 }
 
 // A template without a hostname would map providers of both default registries to the same repository.
@@ -306,7 +308,8 @@ provider_installation { direct {} }`,
 	sourcetest.Equal(t, brief(diags), want)
 	sourcetest.Equal(t, c.PluginCacheDir, "/cache/b", "the first file that sets the cache directory wins")
 	sourcetest.Expect(t, c.UnverifiedCache, "what one file allows, another one forbade")
-	sourcetest.Equal(t, fmt.Sprint(c.Hosts["h.example"]), "map[providers.v1:https://o.example/a/]", "the last file that sets a host wins")
+	sourcetest.Equal(t, fmt.Sprint(c.Hosts["h.example"]), "map[providers.v1:https://o.example/a/]",
+		"the last file that sets a host wins")
 	sourcetest.Equal(t, len(c.Methods), 1, "the first provider_installation is the one", c.Methods)
 	files := cliconfig.FilesRead(c)
 	sourcetest.Expect(t, len(files) == 5 && files[0] == "/home/me/.terraformrc" && files[4] == dir+"d.tfrc", "files: %v", files)

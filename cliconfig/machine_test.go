@@ -83,7 +83,8 @@ func rc(content string, environ ...string) cliconfig.Machine {
 
 func TestThisMachine(t *testing.T) {
 	m := cliconfig.This()
-	sourcetest.Expect(t, m.GOOS != "" && m.GOARCH != "" && m.WorkDir != "" && m.CacheHome != "" && len(m.Environ) > 0, "something is missing: %+v", m)
+	sourcetest.Expect(t, m.GOOS != "" && m.GOARCH != "" && m.WorkDir != "" && m.CacheHome != "" && len(m.Environ) > 0,
+		"something is missing: %+v", m)
 	_, err := m.Files.Stat(m.WorkDir)
 	sourcetest.Equal(t, err, nil)
 }

@@ -221,7 +221,8 @@ host "café.example:8443" {
 host "plain.example" {}`, map[string]string{"/etc/ca.pem": cert + cert, "/etc/both.pem": cert + key})
 	c := mustLoad(t, m, tofu).At("/else")
 	o := c.HostOptions["café.example:8443"]
-	sourcetest.Equal(t, fmt.Sprint(len(o.Authorities), len(o.Certificates), o.TokenForArchives, o.Headers), "2 1 true map[X-Team:platform]")
+	sourcetest.Equal(t, fmt.Sprint(len(o.Authorities), len(o.Certificates), o.TokenForArchives, o.Headers),
+		"2 1 true map[X-Team:platform]")
 	o = c.HostOptions["plain.example"]
 	sourcetest.Expect(t, len(o.Authorities)+len(o.Certificates)+len(o.Headers) == 0 && !o.TokenForArchives, "%+v", o)
 	sourcetest.Equal(t, len(c.HostOptions), 2, "hosts")
@@ -289,7 +290,8 @@ func TestReadableKeyFileWarning(t *testing.T) {
 
 	write("both.pem", cert+key, 0o644)
 	c, diags := load(m, terraform)
-	sourcetest.Expect(t, len(diags) == 1 && diags[0].Warning && strings.HasSuffix(diags[0].Text, "every user of this machine can read the key"), "got %v", diags)
+	sourcetest.Require(t, len(diags) == 1 && diags[0].Warning, "got %v", diags)
+	sourcetest.Expect(t, strings.HasSuffix(diags[0].Text, "every user of this machine can read the key"), "got %v", diags)
 	sourcetest.Equal(t, len(c.HostOptions["a.example"].Certificates), 1, "the certificate is not used")
 }
 

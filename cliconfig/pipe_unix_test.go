@@ -45,7 +45,8 @@ func TestPipesAreReadUntilTheContextIsDone(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
 	_, err = load(ctx)
-	sourcetest.Expect(t, strings.Contains(errText(err), context.DeadlineExceeded.Error()), "got %v, want an error of the context", err)
+	sourcetest.Expect(t, strings.Contains(errText(err), context.DeadlineExceeded.Error()),
+		"got %v, want an error of the context", err)
 	_, err = writer.WriteString(`plugin_cache_dir = "/from/pipe"`)
 	sourcetest.Check(t, err)
 	time.AfterFunc(100*time.Millisecond, func() { writer.Close() })
@@ -60,6 +61,7 @@ func TestAuthoritiesAreNotReadFromDevices(t *testing.T) {
 		m.Environ = []string{"HOME=" + t.TempDir(), "SSL_CERT_FILE=" + device}
 		_, ds := cliconfig.Load(t.Context(), m, sources.Terraform, cliconfig.Options{})
 		got := errText(ds.Err())
-		sourcetest.Expect(t, (got == "") == (want == "") && strings.Contains(got, want), "%s: got %q, want %q", device, got, want)
+		sourcetest.Expect(t, (got == "") == (want == "") && strings.Contains(got, want),
+			"%s: got %q, want %q", device, got, want)
 	}
 }

@@ -72,7 +72,8 @@ func TestImport(t *testing.T) {
 			}
 			o, err := from.into(f)
 			if err != nil {
-				sourcetest.Expect(t, strings.Contains(err.Error(), test.want) && f.store.has() == "", "got %v, stored %s", err, f.store.has())
+				sourcetest.Expect(t, strings.Contains(err.Error(), test.want) && f.store.has() == "",
+					"got %v, stored %s", err, f.store.has())
 				return
 			}
 			got := o.Package.Report.Verdict.String()
@@ -99,7 +100,8 @@ func TestImportArchive(t *testing.T) {
 		if err != nil {
 			got = err.Error()
 		}
-		sourcetest.Expect(t, strings.Contains(got, want) && (err == nil || f.store.has() == ""), "%s: got %s, stored %s", text, got, f.store.has())
+		sourcetest.Expect(t, strings.Contains(got, want) && (err == nil || f.store.has() == ""),
+			"%s: got %s, stored %s", text, got, f.store.has())
 	}
 }
 
@@ -109,5 +111,6 @@ func TestImportKeepsStoredPackage(t *testing.T) {
 	from := claimed(wanted)
 	from.Files = func(yield func(sources.Incoming, error) bool) { yield(sources.Incoming{}, errors.New("read")) }
 	o, err := from.into(f)
-	sourcetest.Expect(t, err == nil && o.How == installer.WasStored && o.Package.Report.Verdict == sources.SelfSigned, "got %+v, %v", o, err)
+	sourcetest.Expect(t, err == nil && o.How == installer.WasStored && o.Package.Report.Verdict == sources.SelfSigned,
+		"got %+v, %v", o, err)
 }

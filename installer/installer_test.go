@@ -75,7 +75,8 @@ func TestChoiceErrors(t *testing.T) {
 	f.require("gadget", "")
 	_, err := f.install()
 	sourcetest.ErrorIs(t, err, sources.ErrNotFound)
-	sourcetest.Expect(t, slices.Contains(sources.Hints(err), "the provider is required by main.tf:3"), "hints %q", sources.Hints(err))
+	sourcetest.Expect(t, slices.Contains(sources.Hints(err), "the provider is required by main.tf:3"),
+		"hints %q", sources.Hints(err))
 
 	f = newFixture(t)
 	f.source.add("widget 1.0.0 linux_amd64", nil)
@@ -221,7 +222,8 @@ func TestFetch(t *testing.T) {
 				return
 			}
 			f.must(err)
-			sourcetest.Equal(t, fmt.Sprint(got.How, got.Package.Report.Verdict, f.store.has()), fmt.Sprint(c.how, c.verdict, widget))
+			sourcetest.Equal(t, fmt.Sprint(got.How, got.Package.Report.Verdict, f.store.has()),
+				fmt.Sprint(c.how, c.verdict, widget))
 			sourcetest.Equal(t, len(f.store.installed), 0, "linked")
 			sourcetest.Expect(t, !strings.Contains(f.source.log(), "versions"), "asked for %s", f.source.log())
 		})
@@ -421,7 +423,8 @@ func TestDryRunWritesNothing(t *testing.T) {
 	want := "gadget 2.0.0 linux_amd64: from the cache, hash only\nwidget 1.0.0 linux_amd64: would be fetched, self-signed"
 	sourcetest.Equal(t, outcome(result), want)
 	sourcetest.Expect(t, !strings.Contains(f.source.log(), "download"), "asked for\n%s", f.source.log())
-	sourcetest.Equal(t, f.store.has()+f.locked()+fmt.Sprint(f.store.installed), "gadget 2.0.0 linux_amd64map[]", "stored, locked and linked")
+	sourcetest.Equal(t, f.store.has()+f.locked()+fmt.Sprint(f.store.installed), "gadget 2.0.0 linux_amd64map[]",
+		"stored, locked and linked")
 	sourcetest.Expect(t, !result.Lock.Written && len(result.Lock.Added) == 2, "got %+v", result.Lock)
 }
 
@@ -521,7 +524,8 @@ func TestLocalArchiveThatIsTooLarge(t *testing.T) {
 		f.root.DryRun = dryRun
 		f.require("widget", "")
 		_, err := f.install()
-		sourcetest.Expect(t, errors.Is(err, archive.ErrLimit) && strings.Contains(err.Error(), file), "dry run %t: got %v", dryRun, err)
+		sourcetest.Expect(t, errors.Is(err, archive.ErrLimit) && strings.Contains(err.Error(), file),
+			"dry run %t: got %v", dryRun, err)
 	}
 }
 

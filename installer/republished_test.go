@@ -47,12 +47,3 @@ func TestRepublishedForAnotherPlatformElsewhere(t *testing.T) {
 	_, err := f.locker().Lock(t.Context(), f.root)
 	sourcetest.Expect(t, err != nil, "locked")
 }
-
-func TestHashesOfUnknownSchemesRefuseNothing(t *testing.T) {
-	f := newFixture(t)
-	f.source.add(widget, fromMirror("h9:whatever"))
-	f.require("widget", "")
-	f.lock("widget 1.0.0", zh(widget))
-	_, err := f.install()
-	f.must(err)
-}

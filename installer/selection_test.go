@@ -148,7 +148,8 @@ func TestSelectErrorsNameAllPlaces(t *testing.T) {
 	n := strings.Count(err.Error(), "no version matches")
 	sourcetest.Expect(t, n == 1, "told %d times: %v", n, err)
 	hints := strings.Join(sources.Hints(err), "\n")
-	sourcetest.Expect(t, strings.Contains(hints, "the provider is required by 00.tf:3, 01.tf:3, 02.tf:3, 03.tf:3, 04.tf:3, and 25 other places"), "%q", hints)
+	const places = "the provider is required by 00.tf:3, 01.tf:3, 02.tf:3, 03.tf:3, 04.tf:3, and 25 other places"
+	sourcetest.Expect(t, strings.Contains(hints, places), "%q", hints)
 }
 
 func TestFill(t *testing.T) {

@@ -29,7 +29,8 @@ func TestFailingSteps(t *testing.T) {
 			req.Slot, req.Purpose = new(acquire.Slot), purpose
 			res, err := m.acquire(req)
 			req.Slot.Leave()
-			sourcetest.Expect(t, errors.Is(err, errStep) == (step != "none") && (err == nil) == (res.Package.H1 != ""), "%s: %+v, %v", step, res, err)
+			sourcetest.Expect(t, errors.Is(err, errStep) == (step != "none") && (err == nil) == (res.Package.H1 != ""),
+				"%s: %+v, %v", step, res, err)
 			sourcetest.Equal(t, len(m.committed) == 1, step == "none" || step == "commit", step)
 			sourcetest.Expect(t, step == "ask" || m.purpose == purpose, "%s: for %v", step, m.purpose)
 			sourcetest.Equal(t, len(m.opts.Slots), 0, step, "slots")

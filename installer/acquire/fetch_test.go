@@ -61,7 +61,8 @@ func TestResumedDownloads(t *testing.T) {
 	}
 }
 
-// The observer of a request learns of every byte, and that a second attempt has nothing of the first one. It can end the download.
+// The observer of a request learns of every byte, and that a second attempt has nothing of the first one. It can end
+// the download.
 func TestObserver(t *testing.T) {
 	for _, c := range []struct {
 		offered sources.Hash
@@ -214,7 +215,8 @@ func TestSecondAttempts(t *testing.T) {
 		return err
 	}
 	res, err := m.acquire(m.request())
-	sourcetest.Expect(t, err == nil && res.Package.H1 == h1("a") && len(m.committed) == 1, "the second is right: %+v, %v", res, err)
+	sourcetest.Expect(t, err == nil && res.Package.H1 == h1("a") && len(m.committed) == 1,
+		"the second is right: %+v, %v", res, err)
 
 	m = newMachine(t)
 	ctx, cancel := context.WithCancel(t.Context())

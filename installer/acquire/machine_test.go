@@ -191,7 +191,9 @@ func (m *machine) PackagesOf(context.Context, sources.Provider) ([]sources.Packa
 
 func (m *machine) Use(context.Context) (release func(), err error) { return func() {}, nil }
 
-func (m *machine) Begin(_ context.Context, _ sources.PackageID, purpose sources.Purpose) (sources.Held, sources.Tx, error) {
+func (m *machine) Begin(
+	_ context.Context, _ sources.PackageID, purpose sources.Purpose,
+) (sources.Held, sources.Tx, error) {
 	m.purpose = purpose
 	if m.beginErr != nil {
 		return sources.Held{}, nil, m.beginErr

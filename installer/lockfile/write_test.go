@@ -34,7 +34,8 @@ func TestWriteThatFailsLeavesNothing(t *testing.T) {
 	path := filepath.Join(dir, lockfile.Name)
 	check(t, os.MkdirAll(filepath.Join(path, "occupied"), 0o700))
 	err := lockfile.Write(path, []byte("new"))
-	sourcetest.Expect(t, err != nil && strings.Count(err.Error(), path) == 1, "error = %v, want one that names the file once", err)
+	sourcetest.Expect(t, err != nil && strings.Count(err.Error(), path) == 1,
+		"error = %v, want one that names the file once", err)
 	onlyFile(t, dir)
 }
 

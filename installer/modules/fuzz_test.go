@@ -86,5 +86,6 @@ func checkOrigins(t *testing.T, r sources.Requirement) {
 		sourcetest.Equal(t, err, nil, r.Provider)
 		all = all.And(c)
 	}
-	sourcetest.Expect(t, len(r.From) > 0 && all.String() == r.Constraints.String(), "%s: %q from %v", r.Provider, r.Constraints, r.From)
+	sourcetest.Expect(t, len(r.From) > 0 && all.String() == r.Constraints.String(),
+		"%s: %q from %v", r.Provider, r.Constraints, r.From)
 }

@@ -116,7 +116,8 @@ error: directory.tf: not a regular file
 
 func TestUnreadDirectories(t *testing.T) {
 	tree, ds := modules.Load(t.Context(), filepath.Join(t.TempDir(), "absent"), modules.Options{})
-	sourcetest.Expect(t, !tree.Empty && ds.Err() != nil, "a directory that is not there counts as one without configuration: %v", ds)
+	sourcetest.Expect(t, !tree.Empty && ds.Err() != nil,
+		"a directory that is not there counts as one without configuration: %v", ds)
 	dir := unpack(t, &txtar.Archive{Files: []txtar.File{{Name: "a.tf"}}})
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()

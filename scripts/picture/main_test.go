@@ -17,7 +17,8 @@ import (
 func TestPictureShowsARun(t *testing.T) {
 	session := perform(t, "../..")
 	committed := string(sourcetest.ReadFile(t, "../../"+picture))
-	sourcetest.Expect(t, timeless(draw(session)) == timeless(committed), "%s is out of date: go run ./scripts/picture\n%s", picture, session)
+	sourcetest.Expect(t, timeless(draw(session)) == timeless(committed),
+		"%s is out of date: go run ./scripts/picture\n%s", picture, session)
 }
 
 var times = regexp.MustCompile(`\b[0-9.]+m?s\b( \([0-9.]+ k?B/s\))?|(textLength|width|viewBox)="[^"]*"`)

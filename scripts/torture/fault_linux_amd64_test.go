@@ -138,8 +138,8 @@ func TestFaultOnFiles(t *testing.T) {
 	}
 }
 
-// TestCrashAtEveryStep kills commands instead, each before a different change to the file system: packages, the lock file and
-// documents of the mirror must then be complete or missing.
+// TestCrashAtEveryStep kills commands instead, each before a different change to the file system: packages, the lock
+// file and documents of the mirror must then be complete or missing.
 func TestCrashAtEveryStep(t *testing.T) {
 	rack := newRack(t, options{providers: []string{"alpha", "beta"}, size: 1 << 10})
 	for _, c := range faultCases {

@@ -22,8 +22,8 @@ func TestLookupsAreMadeOnce(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		forget []string // directories to remove after the first install
-		// The calls for the record of the hashes, that of the package, and the files of the package in the cache and in the root
-		// module; any number if it is negative.
+		// The calls for the record of the hashes, that of the package, and the files of the package in the cache
+		// and in the root module; any number if it is negative.
 		known, stored, entry, installed int
 	}{
 		{"fresh", []string{"root/.terraform", "root/.terraform.lock.hcl", "cache/registry.terraform.io"}, 1, -1, 0, -1},
@@ -41,7 +41,8 @@ func TestLookupsAreMadeOnce(t *testing.T) {
 			for _, name := range k.opts.providers {
 				for call, want := range map[string]int{
 					ledger("known", name): c.known, ledger(keyOf(k.cache()), name): c.stored,
-					"getdents64 cache/" + entryPath(name): c.entry, "getdents64 root/.terraform/providers/" + entryPath(name): c.installed,
+					"getdents64 cache/" + entryPath(name):                     c.entry,
+					"getdents64 root/.terraform/providers/" + entryPath(name): c.installed,
 				} {
 					sourcetest.Expect(t, want < 0 || calls[call] == want, "%d calls of %s, want %d", calls[call], call, want)
 				}

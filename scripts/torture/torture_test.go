@@ -23,7 +23,8 @@ func TestTorture(t *testing.T) {
 func TestTortureBesideEngines(t *testing.T) {
 	sourcetest.EachEngine(t, func(t *testing.T, engine sources.Engine) {
 		t.Parallel() // a round waits most of the time
-		opts := options{rounds: len(sourcetest.Sample(t, 20, 1)), processes: 6, seed: sourcetest.Seed(), engine: engine, providers: providers[:3], size: 1 << 20}
+		opts := options{rounds: len(sourcetest.Sample(t, 20, 1)), processes: 6, seed: sourcetest.Seed(), engine: engine}
+		opts.providers, opts.size = providers[:3], 1<<20
 		if sourcetest.Thorough() {
 			opts.processes, opts.providers, opts.size = 8, nil, 0
 		}

@@ -63,7 +63,8 @@ func TestTablesCommandNoTerminal(t *testing.T) {
 	for _, width := range []int{0, 40, 80} {
 		for _, line := range ui.Table([]ui.Column{{}, {}}, [][]ui.Span{{{Text: "a/b"}, {Text: "one\nlarder: error: two\x1b[2J"}}}, width) {
 			text := line.Render(false)
-			sourcetest.Expect(t, !strings.HasPrefix(text, "larder") && !strings.Contains(text, "\x1b"), "%d columns: %q", width, text)
+			sourcetest.Expect(t, !strings.HasPrefix(text, "larder") && !strings.Contains(text, "\x1b"),
+				"%d columns: %q", width, text)
 		}
 	}
 }

@@ -21,17 +21,16 @@ func TestWaitingIsTold(t *testing.T) {
 	host, err := os.Hostname()
 	sourcetest.Check(t, err)
 	since := time.Date(2020, 1, 2, 3, 4, 5, 0, time.Local)
+	another := disk.Holder{PID: 7, Host: "there", Since: since}
 	const lock = "/cache/linux_amd64.lock"
 	for want, holder := range map[string]cachedir.Holder{
-		"another larder process (pid 7 on there, since 03:04:05)": {ID: widget, Holder: disk.Holder{PID: 7, Host: "there", Since: since}},
-		"another larder process":                                  {ID: widget},
-		"another root module":                                     {ID: widget, Holder: disk.Holder{PID: os.Getpid(), Host: host, Since: since}},
-		"OpenTofu (pid 7), which has locked " + lock:              {ID: widget, Holder: disk.Holder{PID: 7}, Tofu: lock},
-		"OpenTofu, which has locked " + lock:                      {ID: widget, Tofu: lock},
-		"the processes that install from the plugin cache":        {},
-		"another larder process (pid 7 on there, since 03:04:05) to clean the plugin cache": {
-			Holder: disk.Holder{PID: 7, Host: "there", Since: since},
-		},
+		"another larder process (pid 7 on there, since 03:04:05)":                           {ID: widget, Holder: another},
+		"another larder process":                                                            {ID: widget},
+		"another root module":                                                               {ID: widget, Holder: disk.Holder{PID: os.Getpid(), Host: host, Since: since}},
+		"OpenTofu (pid 7), which has locked " + lock:                                        {ID: widget, Holder: disk.Holder{PID: 7}, Tofu: lock},
+		"OpenTofu, which has locked " + lock:                                                {ID: widget, Tofu: lock},
+		"the processes that install from the plugin cache":                                  {},
+		"another larder process (pid 7 on there, since 03:04:05) to clean the plugin cache": {Holder: another},
 	} {
 		shown, event := "waiting for "+want+"\n", `{"type":"event","step":"waiting",`
 		if holder.ID == widget {

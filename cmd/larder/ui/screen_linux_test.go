@@ -60,7 +60,8 @@ func TestMessagesScrollAboveTheBars(t *testing.T) {
 		w.Settle()
 		lines := strings.Join(display(size[0], size[1]), "\n")
 		sourcetest.Equal(t, w.Text(), strings.TrimRight(want.String()+lines, "\n"), size)
-		sourcetest.Expect(t, len(w.Seen()) <= size[1] && w.Column == 0 && !w.NoWrap, "%v: cursor in column %d of %q", size, w.Column, w.Seen())
+		sourcetest.Expect(t, len(w.Seen()) <= size[1] && w.Column == 0 && !w.NoWrap,
+			"%v: cursor in column %d of %q", size, w.Column, w.Seen())
 		s.end()
 		w.Settle()
 		sourcetest.Equal(t, w.Text()+"\n", want.String(), size, "in the end")

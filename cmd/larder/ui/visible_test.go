@@ -71,11 +71,3 @@ func FuzzOutward(f *testing.F) {
 		sourcetest.Equal(t, Escaped(Visible(text)), Visible(text), "escaped")
 	})
 }
-
-func BenchmarkOutward(b *testing.B) {
-	text := strings.Repeat(`{"type":"package","provider":"example.com/acme/widget","version":"5.0.0"}`+"\n", 10000)
-	b.SetBytes(int64(len(text)))
-	for b.Loop() {
-		outward(text)
-	}
-}
