@@ -24,6 +24,7 @@ func TestFailingSteps(t *testing.T) {
 		for _, purpose := range []sources.Purpose{sources.ToStore, sources.ToHash} {
 			m := newMachine(t)
 			m.opts.Slots = acquire.NewSlots(1)
+			m.opts.Report = nil
 			fail(m)
 			req := m.request()
 			req.Slot, req.Purpose = new(acquire.Slot), purpose
