@@ -66,7 +66,7 @@ func TestEvidence(t *testing.T) {
 		},
 		"package added": {signedBy(t, publisher, "theirs", one), signedBy(t, nil, "ours", all...), []publish.Package{one, two}, false, "theirs", 0},
 	}
-	inBoth(t, func(t *testing.T, place func(string) (func() publish.Target, publish.Browser)) {
+	inBoth(t, func(t *testing.T, place placeFunc) {
 		for name, test := range cases {
 			target, browser := place(strings.NewReplacer(" ", "-", ",", "").Replace(name))
 			theirs := publish.Release{Release: one.ID.Release(), Packages: all, Evidence: test.theirs}
@@ -154,8 +154,11 @@ func TestExists(t *testing.T) {
 	sourcetest.Expect(t, err != nil && !errors.Is(err, sources.ErrNotFound), "got %v", err)
 }
 
-// inBoth runs a test in a registry, and in a bucket. Each target of a place is for one push.
-func inBoth(t *testing.T, test func(t *testing.T, place func(name string) (target func() publish.Target, browser publish.Browser))) {
+// placeFunc returns a new place: each target is for one push.
+type placeFunc func(name string) (target func() publish.Target, browser publish.Browser)
+
+// inBoth runs a test in a registry, and in a bucket.
+func inBoth(t *testing.T, test func(t *testing.T, place placeFunc)) {
 	t.Run("OCI", func(t *testing.T) {
 		w := sourcetest.New(t)
 		r := &registry{t, w.OCI().Host, transportOf(w), nil}

@@ -410,7 +410,8 @@ func TestKilledPusher(t *testing.T) {
 	r := &registry{t, w.OCI().Host, transportOf(w), nil}
 	for n, sent := int64(1), int64(1); sent >= n; n++ {
 		name := fmt.Sprintf("example.com/acme/widget-%d", n)
-		one, two := released(t, name, "1.0.0", 10, "linux_amd64", "darwin_arm64"), released(t, name, "1.1.0", 10, "linux_amd64")
+		one := released(t, name, "1.0.0", 10, "linux_amd64", "darwin_arm64")
+		two := released(t, name, "1.1.0", 10, "linux_amd64")
 		one.Evidence = signed(t, "https://example.com/1")
 		ctx, cancel := context.WithCancel(t.Context())
 		requests := &interrupted{RoundTripper: w.Client().Transport, n: n}

@@ -388,7 +388,8 @@ func TestStaleAnswers(t *testing.T) {
 // A request with a body is answered, and its connection closed: nothing reads the body.
 func TestBodiesAreNotRead(t *testing.T) {
 	web, _ := newServer(t, &fakeUpstream{}, server.Options{})
-	r, err := http.Post(web.URL+"/healthz", "text/plain", io.MultiReader(bytes.NewReader(make([]byte, 10<<20)))) // of unknown length
+	body := io.MultiReader(bytes.NewReader(make([]byte, 10<<20))) // its length is unknown
+	r, err := http.Post(web.URL+"/healthz", "text/plain", body)
 	if err == nil {
 		defer r.Body.Close()
 		sourcetest.Equal(t, r.StatusCode, http.StatusMethodNotAllowed, "status")

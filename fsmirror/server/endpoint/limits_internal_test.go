@@ -93,7 +93,8 @@ func TestStalledClients(t *testing.T) {
 		t.Run(protocol, func(t *testing.T) {
 			t.Parallel() // it waits
 			stopped := make(chan error, 1)
-			l := &limits{connections: newBudget(2), requests: newBudget(2), client: func(*http.Request) string { return "" }}
+			l := &limits{connections: newBudget(2), requests: newBudget(2)}
+			l.client = func(*http.Request) string { return "" }
 			l.handler = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 				w.(*answer).patience = time.Second
 				_, err := io.Copy(w, neverEnding{})
