@@ -6,8 +6,12 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -17,6 +21,7 @@ import (
 	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/disk"
 	"github.com/larder-cli/larder/sources/sourcetest"
+	"github.com/larder-cli/larder/sources/store"
 	"golang.org/x/sys/unix"
 )
 
@@ -108,6 +113,74 @@ func TestLinkAcross(t *testing.T) {
 		alone(t, target)
 	}
 }
+
+// A user who can change a saved cache can put other files into it. When the cache is
+// restored, these files make a changed one land on the inode of a recorded one. Its size
+// and modification time are the recorded ones too.
+func TestRestoredToTheSameInodes(t *testing.T) {
+	for name, change := range map[string]files{
+		"unchanged": {},
+		"changed":   {executable: "The provider"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			root := t.TempDir()
+			mount(t, "tmpfs", root, "tmpfs", 0, "size=4m")
+			d, err := cachedir.Open(root, cachedir.Options{Records: store.Records{Key: testKey}, Judge: sourcetest.Verdicts{}})
+			check(t, err)
+			put(t, d, widget, widgetFiles)
+			check(t, d.Close()) // an open file would keep the file system, and its device number
+			saved := filepath.Join(t.TempDir(), "saved")
+			check(t, os.CopyFS(saved, os.DirFS(root)))
+			entry := filepath.Join(root, filepath.FromSlash(widget.Path()))
+			was := map[string]fs.FileInfo{}
+			for name := range widgetFiles {
+				info, err := os.Stat(filepath.Join(entry, name))
+				check(t, err)
+				was[name] = info
+			}
+			check(t, unix.Unmount(root, 0))
+			check(t, unix.Mount("tmpfs", root, "tmpfs", 0, "size=4m"))
+			check(t, os.MkdirAll(filepath.Join(entry, "docs"), 0o755))
+			for _, name := range slices.SortedFunc(maps.Keys(was), func(a, b string) int { return int(inode(was[a])) - int(inode(was[b])) }) {
+				text, ok := change[name]
+				if !ok {
+					text = widgetFiles[name]
+				}
+				path, mtime := filepath.Join(entry, name), was[name].ModTime()
+				check(t, os.Rename(junk(t, root, inode(was[name])), path))
+				check(t, os.WriteFile(path, []byte(text), 0o644))
+				check(t, os.Chmod(path, was[name].Mode()))
+				check(t, os.Chtimes(path, mtime, mtime))
+			}
+			check(t, os.CopyFS(filepath.Join(root, ".larder"), os.DirFS(filepath.Join(saved, ".larder"))))
+			s, err := open(t, root, cachedir.Options{}).Get(t.Context(), widget)
+			check(t, err)
+			sourcetest.Equal(t, s.H1 == widgetFiles.h1(t), len(change) == 0, "H1 as before")
+			sourcetest.Equal(t, s.ZH != "", len(change) == 0, "the record applies")
+		})
+	}
+}
+
+// junk creates files until one has the inode, and returns its path.
+func junk(t *testing.T, dir string, want uint64) string {
+	t.Helper()
+	for i := range 1000 {
+		path := filepath.Join(dir, fmt.Sprint("junk", want, "-", i))
+		check(t, os.WriteFile(path, nil, 0o644))
+		info, err := os.Stat(path)
+		check(t, err)
+		switch now := inode(info); {
+		case now == want:
+			return path
+		case now > want:
+			t.Skipf("inode %d was already used", want)
+		}
+	}
+	t.Skip("inodes are not numbered in order")
+	return ""
+}
+
+func inode(info fs.FileInfo) uint64 { return info.Sys().(*syscall.Stat_t).Ino }
 
 // Where a file system keeps no birth time, a record has the time of the last change,
 // which a hardlink changes. Linking updates the record.
