@@ -74,8 +74,8 @@ func OnPath(t testing.TB, program string) string {
 	return path
 }
 
-// EachEngine runs a test with each engine on PATH, or with one of them, if it is a trial among many, of which a sample
-// makes every third: engines take a second to start. With -run, it is both, because that may select the test of one.
+// EachEngine runs a test with each engine on PATH, or with one of them, if it is a trial among many. A sample makes a third
+// of these trials, because engines take a second to start. With -run, it is both, because that may select the test of one.
 func EachEngine(t *testing.T, test func(t *testing.T, e sources.Engine)) {
 	t.Helper()
 	for _, e := range EngineSample(t, t.Name()) {
