@@ -589,3 +589,14 @@ func TestLocksHashesFromOpenTofuRegistry(t *testing.T) {
 		})
 	}
 }
+
+// The recorded origin contains no credentials.
+func TestOriginHasNoSecrets(t *testing.T) {
+	f := newFixture(t)
+	f.source.add(widget, func(p *sources.Package) { p.Location.URL += "?signature=secret" })
+	f.source.archives[f.source.packages[id(widget)].Location.URL] = widget
+	f.require("widget", "")
+	result, err := f.install()
+	f.must(err)
+	sourcetest.Equal(t, result.Packages[0].Package.Origin, "https://example.test/example.test/acme/widget/1.0.0/linux_amd64.zip")
+}

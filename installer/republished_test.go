@@ -47,3 +47,13 @@ func TestRepublishedForAnotherPlatformElsewhere(t *testing.T) {
 	_, err := f.locker().Lock(t.Context(), f.root)
 	sourcetest.Expect(t, err != nil, "locked")
 }
+
+func TestHashesOfUnknownSchemesRefuseNothing(t *testing.T) {
+	f := newFixture(t)
+	f.source.add(widget, fromMirror("h9:whatever"))
+	f.require("widget", "")
+	f.lock("widget 1.0.0", zh(widget))
+	if _, err := f.install(); err != nil {
+		t.Error(err)
+	}
+}

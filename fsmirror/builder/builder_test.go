@@ -556,3 +556,15 @@ func TestTimesRoundedByFileSystem(t *testing.T) {
 	s, err := b.Get(t.Context(), parseID(t, widget+"/1.0.0/linux_amd64"))
 	sourcetest.Expect(t, err == nil && s.Report.Verdict == sources.SelfSigned, "the record was not believed: %+v, %v", s, err)
 }
+
+func TestHostsWithAPort(t *testing.T) {
+	sourcetest.SkipOnWindows(t, "names have no colons")
+	const ported = "example.test:8443/acme/widget/1.0.0/linux_amd64"
+	if err := os.Mkdir(filepath.Join(t.TempDir(), "a:b"), 0o755); err != nil {
+		t.Skip(err)
+	}
+	_, dir := synced(t, builder.Options{}, ported)
+	if found, err := client(dir); err != nil || len(found) != 1 {
+		t.Errorf("a client finds %q, %v", found, err)
+	}
+}

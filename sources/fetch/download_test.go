@@ -3,12 +3,15 @@ package fetch_test
 import (
 	"bytes"
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"io"
 	"log"
 	"math/rand/v2"
 	"net/http"
+	"net/http/httptest"
 	"slices"
 	"strconv"
 	"strings"
@@ -370,4 +373,28 @@ func TestDownloadsShareTheLimitOfTheAnsweringHost(t *testing.T) {
 	}
 	wg.Wait()
 	sourcetest.Expect(t, most.Load() <= 2, "%d at a time", most.Load())
+}
+
+// The error of a host that supports only HTTP/2 says what to do.
+func TestDownloadFromHostWithHTTP2Only(t *testing.T) {
+	server := httptest.NewUnstartedServer(serve(archive, `"a"`, time.Time{}))
+	server.EnableHTTP2 = true
+	server.Config.ErrorLog = quiet
+	server.StartTLS()
+	defer server.Close()
+	refusing := server.TLS.Clone() // Go's servers accept clients that offer only HTTP/1.1
+	refusing.NextProtos = []string{"none"}
+	server.TLS.GetConfigForClient = func(hello *tls.ClientHelloInfo) (*tls.Config, error) {
+		if slices.Contains(hello.SupportedProtos, "h2") {
+			return nil, nil
+		}
+		return refusing, nil
+	}
+	host, _ := sources.ParsePunycodeHost(strings.TrimPrefix(server.URL, "https://"))
+	client := fetch.New(fetch.Options{Tries: 1, DownloadTries: 1, Hosts: map[sources.Host]fetch.HostOptions{
+		host: {Authorities: []*x509.Certificate{server.Certificate()}},
+	}})
+	defer client.CloseIdleConnections()
+	err := client.Download(context.Background(), fetch.Archive{URL: server.URL + "/x.zip"}, &stage{})
+	sourcetest.Expect(t, err != nil && strings.Contains(fmt.Sprint(sources.Hints(err)), "allow HTTP/1.1 on the server"), "%v, hints %q", err, sources.Hints(err))
 }
