@@ -112,7 +112,7 @@ func (m *machineOnline) transport(timeout time.Duration, http1 bool) *http.Trans
 }
 
 // install installs all providers, from the registries or from what is here.
-func (m *machineOnline) install(ctx context.Context) (*installer.Result, error) {
+func (m *machineOnline) install(ctx context.Context) error {
 	m.t.Helper()
 	root := installer.Root{Dir: m.dir, DataDir: filepath.Join(m.dir, ".terraform")}
 	for i, p := range m.providers {
@@ -125,7 +125,8 @@ func (m *machineOnline) install(ctx context.Context) (*installer.Result, error) 
 	m.check(err)
 	defer cache.Close()
 	from := sources.NewMulti([]sources.Method{{Source: registry.New(m.client, registry.Options{})}})
-	return installer.New(from, cache, m.client, m.options).Install(ctx, root)
+	_, err = installer.New(from, cache, m.client, m.options).Install(ctx, root)
+	return err
 }
 
 func (m *machineOnline) nothingInstalled() {
@@ -178,7 +179,7 @@ func TestEachRequestIsTriedAgain(t *testing.T) {
 				f, err := parseFault(append(strings.Fields(test.fault), path)...)
 				m.check(err)
 				m.world.Registry.Fault(f)
-				_, err = m.install(t.Context())
+				err = m.install(t.Context())
 				if (err == nil) != (test.says == "") || err != nil && !strings.Contains(err.Error(), test.says) {
 					t.Errorf("%s: got %v, want %q", test.fault, err, test.says)
 				}
@@ -231,7 +232,7 @@ func TestHostileAnswers(t *testing.T) {
 				case signed && strings.HasPrefix(f.Redirect, "http:"):
 					says = "redirected to http://example.test/" // where nothing is served
 				}
-				_, err = m.install(t.Context())
+				err = m.install(t.Context())
 				sourcetest.Expect(t, err != nil && strings.Contains(err.Error(), says), "got %v, want %s", err, says)
 				m.nothingInstalled()
 			})
@@ -245,7 +246,7 @@ func TestRequestsAreFew(t *testing.T) {
 	m := newMachine(t, 10, small)
 	m.options.Platforms = append(m.options.Platforms, sources.Platform{OS: "darwin", Arch: "arm64"})
 	m.options.Slots = acquire.NewSlots(1)
-	_, err := m.install(t.Context())
+	err := m.install(t.Context())
 	m.check(err)
 	for kind, want := range map[sourcetest.Kind]int{
 		sourcetest.Discovery: 1, sourcetest.Versions: 10, sourcetest.Download: 20,
@@ -311,7 +312,7 @@ func TestNothingLeaks(t *testing.T) {
 				cancel()
 			}()
 		}
-		_, err := m.install(ctx)
+		err := m.install(ctx)
 		if (err == nil) != (test.name == "success" || test.name == "resets") || test.cancel && !errors.Is(err, context.Canceled) {
 			t.Errorf("%s: got %v", test.name, err)
 		}

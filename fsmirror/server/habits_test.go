@@ -406,7 +406,7 @@ func newHabitat(t *testing.T) map[string]*habitat {
 		}},
 		"down": {err: errors.New("no answer")},
 	} {
-		web, _ := newServer(t, u, server.Options{})
+		web := newServer(t, u, server.Options{})
 		all[name] = &habitat{address: web.Listener.Addr().String()}
 	}
 	names := habitNames(t, all["open"].address, all["tokens"].address)

@@ -73,7 +73,7 @@ func (u *fakeUpstream) write(to *server.Arrival, path string, from, until int) e
 }
 
 // newServer starts a server for an empty mirror with an upstream.
-func newServer(t *testing.T, u *fakeUpstream, opts server.Options) (*httptest.Server, *server.Server) {
+func newServer(t *testing.T, u *fakeUpstream, opts server.Options) *httptest.Server {
 	t.Helper()
 	u.dir = t.TempDir()
 	dir, err := disk.Open(u.dir)
@@ -86,7 +86,7 @@ func newServer(t *testing.T, u *fakeUpstream, opts server.Options) (*httptest.Se
 		s.End()
 		sourcetest.Check(t, dir.Close())
 	})
-	return web, s
+	return web
 }
 
 func randomArchive(n int) []byte {
@@ -129,7 +129,7 @@ func TestFetchedOnce(t *testing.T) {
 		<-release
 		return u.write(to, path, 600_000, len(u.archive))
 	}}
-	web, _ := newServer(t, u, server.Options{})
+	web := newServer(t, u, server.Options{})
 	var begun, done sync.WaitGroup
 	begun.Add(clients)
 	for range clients {
@@ -202,7 +202,7 @@ func TestFailedArchiveIsIncomplete(t *testing.T) {
 				}
 				return nil
 			}
-			web, _ := newServer(t, u, server.Options{})
+			web := newServer(t, u, server.Options{})
 			r, err := http.Get(web.URL + archivePath)
 			sourcetest.Check(t, err)
 			if c.status == 0 {
@@ -239,7 +239,7 @@ func TestArchiveOfUnknownSizeOverHTTP10(t *testing.T) {
 		time.Sleep(50 * time.Millisecond) // enough to begin an answer
 		return errors.Join(err, failed)
 	}
-	web, _ := newServer(t, u, server.Options{})
+	web := newServer(t, u, server.Options{})
 	get := func() (status int, body []byte) {
 		conn, err := net.Dial("tcp", web.Listener.Addr().String())
 		sourcetest.Check(t, err)
@@ -272,7 +272,7 @@ func TestRestartedArchive(t *testing.T) {
 		u.archive = good
 		return errors.Join(err, to.Observe(sources.Arriving{}), os.Remove(path), u.write(to, path, 0, len(good)))
 	}}
-	web, _ := newServer(t, u, server.Options{})
+	web := newServer(t, u, server.Options{})
 	r, err := http.Get(web.URL + archivePath)
 	sourcetest.Check(t, err)
 	defer r.Body.Close()
@@ -288,7 +288,7 @@ func TestPartsOfArrivingArchives(t *testing.T) {
 	u := &fakeUpstream{archive: randomArchive(1 << 20), fetch: func(u *fakeUpstream, to *server.Arrival, path string) error {
 		return u.write(to, path, 0, len(u.archive))
 	}}
-	web, _ := newServer(t, u, server.Options{})
+	web := newServer(t, u, server.Options{})
 	r, err := http.Head(web.URL + archivePath)
 	sourcetest.Check(t, err)
 	r.Body.Close()
@@ -309,7 +309,7 @@ func TestPartsOfArrivingArchives(t *testing.T) {
 func TestReports(t *testing.T) {
 	served := make(chan server.Served, 10)
 	u := &fakeUpstream{err: errors.New("down")}
-	web, _ := newServer(t, u, server.Options{Report: func(s server.Served) { served <- s }})
+	web := newServer(t, u, server.Options{Report: func(s server.Served) { served <- s }})
 	for path, status := range map[string]int{"/healthz": 200, "/" + home + "/index.json": 502, "/nothing": 404, "/metrics": 404} {
 		r, err := http.Get(web.URL + path)
 		sourcetest.Check(t, err)
@@ -327,7 +327,7 @@ func TestReports(t *testing.T) {
 func TestMissingIsCertain(t *testing.T) {
 	u := &fakeUpstream{}
 	now := time.Now()
-	web, _ := newServer(t, u, server.Options{Now: func() time.Time { return now }})
+	web := newServer(t, u, server.Options{Now: func() time.Time { return now }})
 	ask := func(want int) {
 		t.Helper()
 		for _, file := range []string{"2.0.0.json", "terraform-provider-widget_2.0.0_linux_amd64.zip", "terraform-provider-widget_1.0.0_darwin_arm64.zip"} {
@@ -361,7 +361,7 @@ func TestStaleAnswers(t *testing.T) {
 		{"archives never known", false, nil, down, "", "unknown"},
 	} {
 		u, now := &fakeUpstream{}, time.Now()
-		web, _ := newServer(t, u, server.Options{Now: func() time.Time { return now }})
+		web := newServer(t, u, server.Options{Now: func() time.Time { return now }})
 		writeHabitat(t, u.dir)
 		ages := func() (all []string) {
 			for _, file := range []string{"index.json", "1.0.0.json"} {
@@ -387,7 +387,7 @@ func TestStaleAnswers(t *testing.T) {
 
 // A request with a body is answered, and its connection closed: nothing reads the body.
 func TestBodiesAreNotRead(t *testing.T) {
-	web, _ := newServer(t, &fakeUpstream{}, server.Options{})
+	web := newServer(t, &fakeUpstream{}, server.Options{})
 	body := io.MultiReader(bytes.NewReader(make([]byte, 10<<20))) // its length is unknown
 	r, err := http.Post(web.URL+"/healthz", "text/plain", body)
 	if err == nil {
