@@ -1,12 +1,18 @@
 package fetch_test
 
 import (
+	"context"
 	"errors"
+	"fmt"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/larder-cli/larder/sources/fetch"
 	"github.com/larder-cli/larder/sources/sourcetest"
@@ -39,4 +45,25 @@ func TestConnect(t *testing.T) {
 	_, err = client.Document(t.Context(), fetch.Request{URL: server.URL + "/away?port=" + port})
 	sourcetest.ErrorIs(t, err, refused)
 	sourcetest.Expect(t, len(asked) >= 2 && asked[0] == "127.0.0.1", "%q", asked)
+}
+
+// Over HTTP/2, requests that begin at the same time share the first connection to a host.
+func TestFirstRequestsShareAConnection(t *testing.T) {
+	w := newWorld(t, fetch.Options{}, func(http.ResponseWriter, *http.Request) {})
+	transport, dialed := w.transport(time.Minute), atomic.Int32{}
+	dial := transport.DialContext
+	transport.DialContext = func(ctx context.Context, network, address string) (net.Conn, error) {
+		dialed.Add(1)
+		return dial(ctx, network, address)
+	}
+	w.client = fetch.New(fetch.Options{Transport: transport})
+	var group sync.WaitGroup
+	for i := range 20 {
+		group.Go(func() {
+			_, err := w.document(fetch.Request{URL: fmt.Sprint(w.URL, "/", i)})
+			sourcetest.Expect(t, err == nil, "%v", err)
+		})
+	}
+	group.Wait()
+	sourcetest.Expect(t, dialed.Load() == 1, "%d connections for %d requests", dialed.Load(), w.requests.Load())
 }

@@ -135,7 +135,7 @@ func New(opts Options) *Client {
 		documents, archives := newTransports(opts)
 		c.shared = []http.RoundTripper{documents, archives}
 	}
-	c.documents = c.chain(c.tracing(c.connections(c.shared[0])))
+	c.documents = c.chain(c.opening(c.tracing(c.connections(c.shared[0]))))
 	c.archives = c.chain(c.tracing(c.connections(c.shared[1])))
 	return c
 }

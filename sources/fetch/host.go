@@ -2,6 +2,7 @@ package fetch
 
 import (
 	"net/http"
+	"net/http/httptrace"
 	"net/url"
 	"sync"
 	"sync/atomic"
@@ -15,6 +16,10 @@ type host struct {
 	slots *semaphore.Weighted // for the archives being downloaded
 	asks  atomic.Bool         // requests a client certificate, but none is configured
 	lost  atomic.Bool         // could not be reached by all tries of a request, and has not answered since
+
+	opening atomic.Bool   // whether a request has begun to open the first connection for documents
+	opened  chan struct{} // closed when that is open or has failed
+	open    func()        // closes it
 
 	mu       sync.Mutex
 	until    time.Time // the end of the last pause; zero if there was none
@@ -30,10 +35,31 @@ func (c *Client) host(u *url.URL) *host {
 	key := hostPort(u)
 	h, ok := c.hosts[key]
 	if !ok {
-		h = &host{slots: semaphore.NewWeighted(int64(c.opts.PerHost))}
+		h = &host{slots: semaphore.NewWeighted(int64(c.opts.PerHost)), opened: make(chan struct{})}
+		h.open = sync.OnceFunc(func() { close(h.opened) })
 		c.hosts[key] = h
 	}
 	return h
+}
+
+// opening is the link that lets the first request to a host open a connection before others are sent, because over
+// HTTP/2 all can share it: otherwise each of the first requests would open its own. The others wait only briefly.
+func (c *Client) opening(next http.RoundTripper) http.RoundTripper {
+	return link(func(req *http.Request) (*http.Response, error) {
+		h := c.host(req.URL)
+		if !h.opening.Swap(true) {
+			defer h.open()
+			trace := &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { h.open() }}
+			return next.RoundTrip(req.WithContext(httptrace.WithClientTrace(req.Context(), trace)))
+		}
+		select {
+		case <-h.opened:
+		case <-time.After(maxOpening):
+		case <-req.Context().Done():
+			return nil, req.Context().Err()
+		}
+		return next.RoundTrip(req)
+	})
 }
 
 // A slot is the permission to download an archive from a host.

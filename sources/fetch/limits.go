@@ -88,12 +88,13 @@ const (
 	dateResolution = time.Second
 )
 
-// Idle connections.
+// Connections.
 const (
 	keepAlive      = 30 * time.Second
 	idleTimeout    = 90 * time.Second
 	maxIdle        = 256
-	maxIdlePerHost = 64 // with fewer, a burst of requests to one host would have to reopen most connections
+	maxOpening     = time.Second // how long other requests wait for the first connection to a host
+	maxIdlePerHost = 64          // with fewer, a burst of requests to one host would have to reopen most connections
 )
 
 // Downloads over several connections.
