@@ -44,12 +44,14 @@ func (d *Dir) findLocked(ctx context.Context, id sources.PackageID) (record, err
 		}
 		defer unlock()
 	}
-	return d.find(ctx, id, d.entry(id), d.ledger)
+	r, err := d.find(ctx, id, d.entry(id), d.ledger)
+	d.warn(d.ledger.Write(ctx, id.Provider))
+	return r, err
 }
 
 // find determines the contents of dir, from the records in ledgers or by hashing. Then
-// it replaces the record in the last ledger, unless the contents differ from the verified
-// ones: damage is never recorded.
+// it replaces the record in the last ledger, which the caller writes, unless the contents
+// differ from the verified ones: damage is never recorded.
 func (d *Dir) find(ctx context.Context, id sources.PackageID, dir string, ledgers ...*ledger) (record, error) {
 	r, err := d.recall(id, dir, ledgers...)
 	if err != nil || r.H1 != "" {
@@ -69,7 +71,7 @@ func (d *Dir) find(ctx context.Context, id sources.PackageID, dir string, ledger
 		return record{}, err
 	}
 	if r.was == nil && settled(r.Files, d.opts.Now()) {
-		d.keep(ctx, ledgers[len(ledgers)-1], id, r)
+		d.set(ledgers[len(ledgers)-1], id, r)
 	}
 	return r, nil
 }

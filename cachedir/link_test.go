@@ -3,9 +3,11 @@ package cachedir_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"reflect"
+	"strings"
 	"testing"
 
 	"github.com/larder-cli/larder/cachedir"
@@ -79,6 +81,23 @@ func TestLinkDoesNotCopyChangedBytes(t *testing.T) {
 	}
 	_, err := os.Lstat(target)
 	sourcetest.ErrorIs(t, err, os.ErrNotExist, "target")
+}
+
+// The record of installed copies is written once, however many there are.
+func TestRecordOfCopiesIsWrittenOnce(t *testing.T) {
+	opts := cachedir.Options{Link: sources.LinkCopy}
+	opts.Records.Dir = t.TempDir()
+	d := open(t, t.TempDir(), opts)
+	w := d.Workdir("", t.TempDir())
+	for _, version := range []string{"1.2.0", "1.3.0"} {
+		_, err := w.Link(context.Background(), put(t, d, packageID("example.test/acme/widget", version), widgetFiles))
+		check(t, err)
+		written := tree(t, opts.Records.Dir)
+		sourcetest.Expect(t, len(written) == 0, "%s: written %q", version, written)
+	}
+	check(t, w.Close())
+	text := fmt.Sprint(tree(t, opts.Records.Dir))
+	sourcetest.Expect(t, strings.Contains(text, "1.2.0/") && strings.Contains(text, "1.3.0/"), "written %s", text)
 }
 
 // A file of any kind at the target is replaced. Files behind a link are not changed.

@@ -87,6 +87,7 @@ func (t *tx) lookUp(ctx context.Context) (sources.Stored, error) {
 	}
 	if d.checkHome(t.ID) == nil {
 		t.old, _ = d.find(ctx, t.ID, d.entry(t.ID), d.ledger) // an error of any kind leads to the replacement of the entry
+		d.warn(d.ledger.Write(ctx, t.ID.Provider))
 	}
 	if ctx.Err() != nil {
 		return sources.Stored{}, ctx.Err()

@@ -26,7 +26,7 @@ type workdir struct {
 	root      string // directory of the root module
 	providers string // absolute path of the directory of installed packages
 
-	records func() *ledger // of copied packages
+	records func() *ledger // of copied packages; Close writes it
 
 	mu      sync.Mutex
 	dir     *disk.Dir   // providers, once it exists
@@ -263,6 +263,7 @@ func (w *workdir) sweep(dir *disk.Dir) {
 // Close implements [sources.Workdir].
 func (w *workdir) Close() error {
 	w.scratch.close(w.d)
+	w.d.warn(w.records().WriteAll(context.Background()))
 	if w.dir == nil {
 		return nil
 	}
@@ -340,7 +341,7 @@ func (w *workdir) note(ctx context.Context, s sources.Stored, home *disk.Dir, mo
 	defer files.Close()
 	if r, err := written(ctx, files, store.Of(s)); err == nil {
 		r.Link = mode
-		w.d.keep(ctx, w.records(), s.ID, r)
+		w.d.set(w.records(), s.ID, r)
 	}
 }
 

@@ -180,6 +180,6 @@ type Workdir interface {
 	// Register records that the root module uses the packages.
 	Register(packages []PackageID)
 
-	// Close removes temporary files.
+	// Close records what was linked and hashed, and removes temporary files.
 	Close() error
 }
