@@ -45,7 +45,12 @@ const nameLength = 12 // characters of [rand.Text] after the prefix
 // isScratch reports whether [Dir.Scratch] could have generated the name.
 func isScratch(name, prefix string) bool {
 	letters, ok := strings.CutPrefix(name, prefix)
-	return ok && len(letters) == nameLength && strings.Trim(letters, "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567") == ""
+	return ok && len(letters) == nameLength && isRandom(letters)
+}
+
+// isRandom reports whether [rand.Text] could have generated the letters.
+func isRandom(letters string) bool {
+	return strings.Trim(letters, "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567") == ""
 }
 
 // Temporary creates a scratch directory in the system's temporary directory.
@@ -160,7 +165,7 @@ func (d *Dir) dismantle(name string, sub *Dir, lock *Lock) error {
 	return d.unlinkEmptied(name)
 }
 
-// Abandoned is the age at which an unlocked scratch directory counts as left by
+// Abandoned is the age at which a temporary file, or an unlocked scratch directory, counts as left by
 // a run that has ended.
 const Abandoned = 24 * time.Hour
 

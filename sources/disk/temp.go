@@ -1,10 +1,13 @@
 package disk
 
 import (
+	"crypto/rand"
 	"errors"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
+	"time"
 )
 
 // Durability states whether data must be on the disk when a write returns.
@@ -18,14 +21,30 @@ const (
 )
 
 // WriteFile atomically writes data to the file at path, which the user named.
-// The file is readable by all users. A link at path is replaced.
+// The file is readable by all users. A link at path is replaced. Temporary files
+// for it that killed runs have left are removed once they are [Abandoned].
 func WriteFile(path string, data []byte, when Durability) error {
 	d, err := Open(filepath.Dir(path))
 	if err != nil {
 		return err
 	}
 	defer d.Close()
+	d.removeAbandoned(filepath.Base(path))
 	return d.WriteFile(filepath.Base(path), data, when)
+}
+
+// removeAbandoned removes the temporary files for name that killed runs have left, as far as that works.
+func (d *Dir) removeAbandoned(name string) {
+	entries, _ := d.ReadDir()
+	for _, e := range entries {
+		letters, ok := strings.CutPrefix(e.Name(), "."+name+".")
+		if !ok || len(letters) != len(rand.Text()) || !isRandom(letters) || !e.Type().IsRegular() {
+			continue
+		}
+		if info, err := e.Info(); err == nil && time.Since(info.ModTime()) > Abandoned {
+			_ = d.Remove(e.Name())
+		}
+	}
 }
 
 // WriteFile atomically writes data to a file directly in d.
