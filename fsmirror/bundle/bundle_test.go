@@ -305,6 +305,17 @@ func TestCreateRefuses(t *testing.T) {
 		entries, _ := os.ReadDir(out)
 		sourcetest.Expect(t, len(entries) == 0, "left %v", entries)
 	})
+	t.Run("what the caller refuses", func(t *testing.T) {
+		refused, asked := errors.New("refused"), 0
+		opts := createOptions()
+		opts.Accept = func(all []bundle.Verified) error { asked = len(all); return refused }
+		dir := mirrored(t, w)
+		_, err := bundle.Create(ctx, dir, filepath.Join(t.TempDir(), "b"), opts)
+		sourcetest.Expect(t, errors.Is(err, refused) && asked > 0, "asked about %d packages: %v", asked, err)
+		asked, opts.Check = 0, func(bundle.Verified) error { return refused }
+		_, err = bundle.Create(ctx, dir, filepath.Join(t.TempDir(), "b"), opts)
+		sourcetest.Expect(t, errors.Is(err, refused) && asked == 0, "asked about %d packages that were refused: %v", asked, err)
+	})
 	t.Run("unpacked", func(t *testing.T) {
 		dir := mirrored(t, w, "*/1.0.0/*")
 		w.WriteUnpacked(dir, "*/1.1.0/*")
