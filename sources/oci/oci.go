@@ -50,7 +50,7 @@ type Mirror struct {
 	access   Access
 
 	indexes   sources.Memo[string, *index]          // by URL; the packages of a version share them
-	blobs     sources.Memo[blobKey, struct{}]       // that repositories have
+	blobs     sources.Memo[blobKey, Repository]     // that repositories have, and where a blob was seen first
 	newest    sources.Memo[Repository, *index]      // the index of the newest version; without contents if there is none
 	evidences sources.Memo[string, *sources.Signed] // by URL of the index that they refer to
 

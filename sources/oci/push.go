@@ -203,6 +203,7 @@ func (m *Mirror) look(ctx context.Context, p sources.Provider, v sources.Version
 			hash = archive.Hash
 		}
 		s.Archives[platform] = hash
+		m.saw(ctx, r, hash)
 	}
 	m.evidences.Forget(r.at(x.digest.String()))
 	if files != nil {

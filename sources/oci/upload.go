@@ -140,22 +140,33 @@ func advise(err error) error {
 	return err
 }
 
-// A blobKey is a blob in a repository.
+// A blobKey is a blob in a repository. Without a name of that, it is in any repository of the registry.
 type blobKey struct {
 	in     Repository
 	digest digest.Digest
 }
 
-// pushBlob stores a blob in a repository, unless it is there. Sent is called with the number of bytes that are done; it
-// may be nil.
+// pushBlob stores a blob in a repository, unless it is there. Several that push the same blob to a registry wait for the first
+// one, because the registry can then mount it. Sent is called with the number of bytes that are done; it may be nil.
 func (m *Mirror) pushBlob(ctx context.Context, r Repository, b blob, sent func(int64)) error {
 	if sent == nil {
 		sent = func(int64) {}
 	}
-	mine, key := false, blobKey{r, b.Digest}
-	_, err := m.blobs.Get(ctx, key, func() (struct{}, error) {
+	mine, key, anywhere := false, blobKey{r, b.Digest}, blobKey{Repository{Registry: r.Registry}, b.Digest}
+	_, err := m.blobs.Get(ctx, key, func() (Repository, error) {
 		mine = true
-		return struct{}{}, m.store(ctx, r, b, sent)
+		first := false
+		from, err := m.blobs.Get(ctx, anywhere, func() (Repository, error) {
+			first = true
+			return r, m.store(ctx, r, "", b, sent)
+		})
+		if !first {
+			return r, m.store(ctx, r, from.Name, b, sent)
+		}
+		if err != nil {
+			m.blobs.Forget(anywhere)
+		}
+		return r, err
 	})
 	switch {
 	case err != nil:
@@ -166,8 +177,14 @@ func (m *Mirror) pushBlob(ctx context.Context, r Repository, b blob, sent func(i
 	return err
 }
 
-// store stores a blob in a repository, unless the registry has it.
-func (m *Mirror) store(ctx context.Context, r Repository, b blob, sent func(int64)) error {
+// saw records that a repository has an archive.
+func (m *Mirror) saw(ctx context.Context, r Repository, archive sources.Hash) {
+	d := digest.NewDigestFromEncoded(digest.SHA256, strings.TrimPrefix(string(archive), sources.ZH+":"))
+	_, _ = m.blobs.Get(ctx, blobKey{Repository{Registry: r.Registry}, d}, func() (Repository, error) { return r, nil })
+}
+
+// store stores a blob in a repository, unless the registry has it there. The name of another repository that has it may be empty.
+func (m *Mirror) store(ctx context.Context, r Repository, from string, b blob, sent func(int64)) error {
 	if b.Size >= largeBlob {
 		select {
 		case m.uploads <- struct{}{}:
@@ -182,7 +199,19 @@ func (m *Mirror) store(ctx context.Context, r Repository, b blob, sent func(int6
 		if exists = err == nil; exists || status != http.StatusNotFound { // registries redirect to where it is
 			return err
 		}
-		return m.remote(r).Blobs().Push(ctx, b.Descriptor, b.open())
+		if from == "" || from == r.Name {
+			return m.remote(r).Blobs().Push(ctx, b.Descriptor, b.open())
+		}
+		exists = true
+		err = m.remote(r).Mount(ctx, b.Descriptor, from, func() (io.ReadCloser, error) { // the registry doesn't mount it
+			exists = false
+			return b.open(), nil
+		})
+		if _, refused := errors.AsType[*errcode.ErrorResponse](err); refused && exists {
+			exists = false
+			err = m.remote(r).Blobs().Push(ctx, b.Descriptor, b.open())
+		}
+		return err
 	})
 	if err == nil && exists {
 		sent(b.Size)

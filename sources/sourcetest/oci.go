@@ -2,6 +2,7 @@ package sourcetest
 
 import (
 	"bytes"
+	"context"
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/json"
@@ -14,8 +15,10 @@ import (
 	"os"
 	"path"
 	"strings"
+	"sync"
 
 	"github.com/google/go-containerregistry/pkg/registry"
+	v1 "github.com/google/go-containerregistry/pkg/v1"
 
 	"github.com/larder-cli/larder/sources"
 )
@@ -39,7 +42,56 @@ func (s *Server) Template() string { return s.Host + "/" + OCI + "/${hostname}/$
 // ociHandler serves an OCI registry from memory.
 func ociHandler(s *Server) http.Handler {
 	// Without referrers, the handler answers requests for them as registries without that API.
-	return registry.New(registry.WithReferrersSupport(true), registry.Logger(log.New(io.Discard, "", 0)))
+	b := &blobs{data: map[string][]byte{}}
+	handler := registry.New(registry.WithReferrersSupport(true), registry.WithBlobHandler(b), registry.Logger(log.New(io.Discard, "", 0)))
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		query, to := r.URL.Query(), strings.TrimSuffix(strings.TrimPrefix(r.URL.Path, "/v2/"), "/blobs/uploads/")
+		if r.Method != http.MethodPost || !b.mount(query.Get("mount"), query.Get("from"), to) {
+			handler.ServeHTTP(w, r)
+			return
+		}
+		w.Header().Set("Location", "/v2/"+to+"/blobs/"+query.Get("mount"))
+		w.WriteHeader(http.StatusCreated)
+	})
+}
+
+// blobs are those of an OCI registry, by REPOSITORY@DIGEST.
+type blobs struct {
+	mu   sync.Mutex
+	data map[string][]byte
+}
+
+// Get implements [registry.BlobHandler].
+func (b *blobs) Get(_ context.Context, repository string, h v1.Hash) (io.ReadCloser, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	data, ok := b.data[repository+"@"+h.String()]
+	if !ok {
+		return nil, registry.ErrNotFound
+	}
+	return io.NopCloser(bytes.NewReader(data)), nil
+}
+
+// Put implements [registry.BlobPutHandler].
+func (b *blobs) Put(_ context.Context, repository string, h v1.Hash, body io.ReadCloser) error {
+	data, err := io.ReadAll(body)
+	if err == nil {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		b.data[strings.TrimSuffix(repository, "/blobs")+"@"+h.String()] = data // the handler doesn't parse the path of an upload
+	}
+	return err
+}
+
+// mount puts a blob of a repository into another one, and reports whether the first one has it.
+func (b *blobs) mount(digest, from, to string) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	data, ok := b.data[from+"@"+digest]
+	if ok {
+		b.data[to+"@"+digest] = data
+	}
+	return ok
 }
 
 // PushOCI publishes packages in the OCI registry, with the requests that the documentation of OpenTofu describes, and
