@@ -125,3 +125,20 @@ func (l *loader) clientCertificate(cert, key namedFile) []tls.Certificate {
 	}
 	return []tls.Certificate{pair}
 }
+
+// AWSAuthorities returns the certificate authorities in the file that AWS_CA_BUNDLE names, if it is set.
+func (c *Config) AWSAuthorities() ([]*x509.Certificate, error) {
+	path := c.AWS.CABundle
+	if path == "" {
+		return nil, nil
+	}
+	var all []*x509.Certificate
+	data, err := disk.ReadFile(path, syntax.MaxFileSize)
+	if err == nil {
+		all, err = credentials.Certificates(data)
+	}
+	if err != nil {
+		err = sources.WithHint(fmt.Errorf("AWS_CA_BUNDLE %s: %w", path, disk.Cause(err)), "correct AWS_CA_BUNDLE, or unset it")
+	}
+	return all, err
+}

@@ -148,6 +148,7 @@ var doors = map[string][]string{
 	"go.yaml.in/yaml/v3":                     {"cmd/larder"}, // tests read recipes with it
 	"github.com/google/go-containerregistry": {"sources/sourcetest"},
 	"github.com/opencontainers":              {"sources/oci"},
+	"gopkg.in/ini.v1":                        {"sources/bucket"},
 	"oras.land/oras-go":                      {"sources/oci"},
 }
 

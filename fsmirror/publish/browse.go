@@ -126,27 +126,25 @@ type bucketBrowser struct {
 
 // Providers returns the directories with an index.
 func (b *bucketBrowser) Providers(ctx context.Context) (all []sources.Provider, err error) {
-	for info, err := range b.in.List(ctx, "") {
-		if err != nil && info.Name == "" {
-			return nil, err
-		}
+	err = b.in.List(ctx, "", func(info bucket.Info) error {
 		parts := strings.Split(info.Name, "/")
 		if len(parts) != 4 || parts[3] != fsmirror.Index {
-			continue
+			return nil
 		}
 		host, err := sources.ParsePunycodeHost(parts[0])
 		if err != nil {
-			continue
+			return nil //nolint:nilerr // it is no directory of a provider
 		}
 		if p, err := sources.ParseProvider(string(host)+"/"+parts[1]+"/"+parts[2], sources.Terraform); err == nil {
 			all = append(all, p)
 		}
 		if len(all) > maxListed {
-			return nil, tooMany(b.in, "")
+			return tooMany(b.in, "")
 		}
-	}
+		return nil
+	})
 	slices.SortFunc(all, sources.Provider.Compare)
-	return slices.Compact(all), nil
+	return slices.Compact(all), err
 }
 
 // Read takes the sizes of archives from the list of objects.

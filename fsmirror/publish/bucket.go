@@ -21,7 +21,6 @@ import (
 	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/bucket"
 	"github.com/larder-cli/larder/sources/evidence"
-	"github.com/larder-cli/larder/sources/fetch"
 )
 
 // How web servers and caches may keep objects. Documents change; archives and evidence have names by their contents.
@@ -33,7 +32,7 @@ const (
 const (
 	archives = "archives/" // contains a directory for each archive, with its SHA-256 as the name
 	leases   = ".larder/leases/"
-	maxLease = 4 << 10 // bytes
+	maxLease = 1 << 20 // bytes, also of an object that is no lease
 )
 
 // abandonedAfter is the age of an archive that no document names, and of the document of its version, after which no reader of an
@@ -141,7 +140,7 @@ func (b *Bucket) Slot(p sources.Provider) Slot {
 	return &objectSlot{in: b.in, name: leases + strings.TrimSuffix(home(p), "/")}
 }
 
-// An objectSlot is an object. Without a lease, it contains {}. An object larger than a lease counts as no lease.
+// An objectSlot is an object. Without a lease, it contains {}.
 type objectSlot struct {
 	in   *bucket.Bucket
 	name string
@@ -150,15 +149,8 @@ type objectSlot struct {
 
 // Read implements [Slot].
 func (s *objectSlot) Read(ctx context.Context) (string, error) {
-	data, info, err := s.in.Get(ctx, s.name, maxLease)
-	if errors.Is(err, fetch.ErrTooLarge) {
-		info, err = s.in.Head(ctx, s.name)
-		if err == nil && info.Size <= maxLease { // another program has taken the lease meanwhile
-			data, info, err = s.in.Get(ctx, s.name, maxLease)
-		}
-	}
-	s.etag = info.ETag
-	if errors.Is(err, sources.ErrNotFound) {
+	data, etag, err := s.in.Get(ctx, s.name, maxLease)
+	if s.etag = etag; errors.Is(err, sources.ErrNotFound) {
 		return "", nil
 	}
 	return string(data), err
@@ -310,11 +302,11 @@ func evidenceName(r Release) string {
 
 // read returns a document, which is empty if there is none.
 func (b *Bucket) read(ctx context.Context, name string) (doc document, err error) {
-	data, info, err := b.in.Get(ctx, name, fsmirror.MaxDocument)
+	data, etag, err := b.in.Get(ctx, name, fsmirror.MaxDocument)
 	if errors.Is(err, sources.ErrNotFound) {
 		return doc, nil
 	}
-	doc.etag, doc.size = info.ETag, len(data)
+	doc.etag, doc.size = etag, len(data)
 	if err == nil {
 		if err = json.Unmarshal(data, &doc.Document); err == nil && len(doc.Archives) > maxPlatforms {
 			err = fmt.Errorf("it names %d archives, of at most %d", len(doc.Archives), maxPlatforms)
@@ -389,49 +381,30 @@ func (b *Bucket) putEvidence(ctx context.Context, r Release) error {
 	return nil
 }
 
-// upload stores an archive, unless it is there, and returns its URL in documents. One with other contents under its name is damaged, and
-// is replaced.
+// upload stores an archive, unless it is there, and returns its URL in documents. Its name states its contents, so one with another
+// size is damaged, and is replaced.
 func (b *Bucket) upload(ctx context.Context, c *contents, p Package, sent func(int64)) (url string, err error) {
 	sum, err := p.ZH.Sum(sources.ZH)
 	if err != nil {
 		return "", err
 	}
 	url = urlOf(p)
-	name, is := home(p.ID.Provider)+url, bucket.Info{}
-	if _, exists := c.objects[url]; exists {
-		if is, err = b.in.Head(ctx, name); err == nil && is.SHA256 == sum && is.Size == p.Size {
-			sent(p.Size)
-			return url, nil
-		}
-		if err != nil && !errors.Is(err, sources.ErrNotFound) {
-			return "", err
-		}
+	if is, exists := c.objects[url]; exists && is.size == p.Size {
+		sent(p.Size)
+		return url, nil
 	}
-	return url, b.send(ctx, name, p, sum, onlyIf(is.ETag), sent)
-}
-
-// send uploads an archive. Upload refuses it if it has other contents than when it was hashed.
-func (b *Bucket) send(ctx context.Context, name string, p Package, sum [32]byte, only bucket.Condition, sent func(int64)) error {
 	archive, err := p.open()
 	if err != nil {
-		return err
+		return "", err
 	}
 	defer archive.Close()
 	if info, err := archive.Stat(); err != nil || info.Size() != p.Size {
-		return cmp.Or(err, sources.WithHint(errors.New("not uploaded: the archive has changed since the mirror was read"), "push again"))
+		return "", cmp.Or(err, sources.WithHint(errors.New("not uploaded: the archive has changed since the mirror was read"), "push again"))
 	}
-	var last int64
-	_, err = b.in.Upload(ctx, name, archive, p.Size, sum, bucket.WriteOptions{
-		ContentType: "application/zip", CacheControl: keepContents, Only: only,
-		Progress: func(bytes int64) {
-			sent(bytes - last)
-			last = bytes
-		},
+	_, err = b.in.Upload(ctx, home(p.ID.Provider)+url, archive, p.Size, sum, bucket.WriteOptions{
+		ContentType: "application/zip", CacheControl: keepContents, Sent: sent,
 	})
-	if err != nil {
-		sent(-last)
-	}
-	return err
+	return url, err
 }
 
 // Present implements [Target].

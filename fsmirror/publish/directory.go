@@ -30,16 +30,14 @@ type object struct {
 // list returns the objects in a directory, which ends with a slash.
 func list(ctx context.Context, in *bucket.Bucket, dir string) (directory, error) {
 	found, names := directory{}, 0
-	for info, err := range in.List(ctx, dir) {
-		if err != nil && info.Name == "" {
-			return nil, err
-		}
+	err := in.List(ctx, dir, func(info bucket.Info) error {
 		found[strings.TrimPrefix(info.Name, dir)] = object{info.Size, info.Modified}
 		if names += len(info.Name); len(found) > maxListed || names > maxNames {
-			return nil, tooMany(in, dir)
+			return tooMany(in, dir)
 		}
-	}
-	return found, nil
+		return nil
+	})
+	return found, err
 }
 
 // tooMany returns the error for a directory whose list exceeds the limits.

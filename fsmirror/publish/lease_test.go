@@ -167,13 +167,8 @@ func TestUnreadableLease(t *testing.T) {
 		sourcetest.Expect(t, time.Since(start) < time.Minute/2, "it was taken after %s", time.Since(start))
 	}
 	p := sourcetest.Address(t, provider)
-	for name, texts := range map[string][]string{
-		"large":                    {strings.Repeat("x", 5<<10)},
-		"large, a lease meanwhile": {strings.Repeat("x", 5<<10), "{}"},
-		"no text":                  {"\xff\x00"},
-	} {
+	for name, object := range map[string]string{"large": strings.Repeat("x", 100<<10), "no text": "\xff\x00"} {
 		t.Run("bucket, "+name, func(t *testing.T) {
-			object := texts[0]
 			b := bucketOf(t, func(w http.ResponseWriter, r *http.Request) {
 				tag := func() string { return fmt.Sprintf("%q", fmt.Sprintf("%x", sha256.Sum256([]byte(object)))) }
 				switch {
@@ -187,8 +182,6 @@ func TestUnreadableLease(t *testing.T) {
 					data, err := io.ReadAll(r.Body)
 					check(t, err)
 					object = string(data)
-				case r.Method == http.MethodHead && len(texts) > 1:
-					object = texts[1]
 				}
 				w.Header().Set("ETag", tag())
 				w.Header().Set("Last-Modified", "Mon, 02 Jan 2023 15:04:05 GMT")

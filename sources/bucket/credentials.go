@@ -1,24 +1,40 @@
 package bucket
 
 import (
+	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
 	"maps"
-	"strings"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"os/exec"
+	"regexp"
+	"slices"
 	"sync"
 	"time"
 
 	"github.com/minio/minio-go/v7/pkg/credentials"
+	"gopkg.in/ini.v1"
 
 	"github.com/larder-cli/larder/sources"
-	"github.com/larder-cli/larder/sources/disk"
 	"github.com/larder-cli/larder/sources/fetch"
 )
 
+// metadataService is the address of the metadata service of EC2. It is variable for tests.
+var metadataService = credentials.DefaultIAMRoleEndpoint
+
+const (
+	metadataTimeout = time.Second      // for the metadata service of EC2, which other machines don't have
+	roleTimeout     = 10 * time.Second // for another service with credentials
+	processTimeout  = time.Minute      // for the program in credential_process
+	expiryMargin    = 5 * time.Minute  // credentials are renewed this long before they expire
+)
+
 // An Environment is where to find credentials: the values of the variables that the tools of AWS read. The two files
-// that it names are read only when credentials are required.
+// that it names are read when a bucket is opened.
 type Environment struct {
 	AccessKeyID     string
 	SecretAccessKey string
@@ -30,23 +46,19 @@ type Environment struct {
 
 	Region   string // AWS_REGION, or else AWS_DEFAULT_REGION
 	Endpoint string // URL of the store, not used by this package: AWS_ENDPOINT_URL_S3, or else AWS_ENDPOINT_URL
+	CABundle string // path of a file with certificate authorities, not used by this package
 
 	TokenFile   string // file with a token of an identity provider, for RoleARN
 	RoleARN     string
 	SessionName string // for RoleARN; empty means "larder"
 
-	ContainerURL       string // of the credentials of a container; empty outside of one
-	ContainerToken     string // sent to ContainerURL
-	ContainerTokenFile string // contains the token, and takes precedence over ContainerToken
-
-	NoMetadata bool   // don't query the metadata service of EC2
-	CABundle   string // path of a file with certificate authorities
+	ContainerURL string // of the credentials of a container; empty outside of one. minio-go reads the variables for its token
+	NoMetadata   bool   // don't query the metadata service of EC2
 }
 
 // A chain finds credentials in the order of the tools of AWS: variables, the token of an identity provider, the
 // profile, the container, and EC2. The first place that has any ends the search. An error there does too, because
-// other credentials would be a surprise. The providers of minio-go read the environment, have no limits, and continue
-// after errors.
+// other credentials would be a surprise; the chain of minio-go continues.
 type chain struct {
 	env     Environment
 	client  *fetch.Client
@@ -71,28 +83,18 @@ func (c *chain) get(ctx context.Context) (credentials.Value, error) {
 		return c.last, nil
 	}
 	got, err := c.search(ctx)
-	if err != nil || ctx.Err() != nil {
-		return credentials.Value{}, first(ctx.Err(), err)
+	if err == nil {
+		c.secrets.Add(got.SecretAccessKey, got.SessionToken)
+		c.found, c.last = true, got
 	}
-	c.secrets.Add(got.SecretAccessKey, got.SessionToken)
-	c.found, c.last = true, got
-	return got, nil
-}
-
-// renew makes the next get search again, and reports whether that can make a difference.
-func (c *chain) renew() bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	renewable := c.found && !c.last.Expiration.IsZero()
-	c.found = c.found && !renewable
-	return renewable
+	return got, err
 }
 
 // origin returns where the credentials come from, for messages.
 func (c *chain) origin() string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return first(c.place, "the environment")
+	return cmp.Or(c.place, "the environment")
 }
 
 // search looks in all places.
@@ -101,44 +103,25 @@ func (c *chain) search(ctx context.Context) (credentials.Value, error) {
 		c.variables, c.identity, c.profile, c.container, c.metadata,
 	} {
 		place, got, err := look(ctx)
-		if err == nil && got.AccessKeyID+got.SecretAccessKey == "" {
+		switch {
+		case err == nil && got.AccessKeyID+got.SecretAccessKey == "":
 			continue
+		case err == nil && (got.AccessKeyID == "" || got.SecretAccessKey == ""):
+			err = errors.New("the access key or the secret key is missing")
 		}
-		if err == nil {
-			got, err = complete(got)
-		}
-		if c.place = place; err != nil && place != "" {
+		if c.place = place; err != nil {
 			err = fmt.Errorf("credentials of %s: %w", place, err)
 		}
 		return got, err
 	}
-	return credentials.Value{}, nil
-}
-
-// complete refuses credentials that the transport can't send.
-func complete(v credentials.Value) (credentials.Value, error) {
-	switch {
-	case v.AccessKeyID == "" || v.SecretAccessKey == "":
-		return v, errors.New("the access key or the secret key is missing")
-	case !sendable(v.AccessKeyID + v.SessionToken):
-		return v, errors.New("they contain a space, a line break or another character that can't be sent")
-	}
-	return v, nil
-}
-
-// sendable reports whether a header can contain a text.
-func sendable(text string) bool {
-	return !strings.ContainsFunc(text, func(r rune) bool { return r <= ' ' || r >= 0x7f })
+	return credentials.Value{}, ctx.Err()
 }
 
 // variables returns the credentials in variables.
 func (c *chain) variables(context.Context) (string, credentials.Value, error) {
-	e := c.env
-	if (e.AccessKeyID == "") != (e.SecretAccessKey == "") {
-		err := errors.New("only one of AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY is set")
-		return "", credentials.Value{}, sources.WithHint(err, "set both, or unset both")
+	keys := credentials.Value{
+		AccessKeyID: c.env.AccessKeyID, SecretAccessKey: c.env.SecretAccessKey, SessionToken: c.env.SessionToken,
 	}
-	keys := credentials.Value{AccessKeyID: e.AccessKeyID, SecretAccessKey: e.SecretAccessKey, SessionToken: e.SessionToken}
 	return "AWS_ACCESS_KEY_ID", keys, nil
 }
 
@@ -150,58 +133,24 @@ func (c *chain) identity(ctx context.Context) (place string, got credentials.Val
 	return "AWS_WEB_IDENTITY_TOKEN_FILE", got, err
 }
 
-// readFile reads a file of at most limit bytes.
-func readFile(path string, limit int64) ([]byte, error) {
-	data, err := disk.ReadFile(path, limit)
-	if _, ok := errors.AsType[*fs.PathError](err); ok {
-		err = fmt.Errorf("%s: %w", path, disk.Cause(err))
-	}
-	return data, err
-}
-
-// section returns the settings of a section in an INI file. Indented lines belong to the setting before them, and are
-// skipped. The library of minio-go would replace parts of some secrets.
-func section(data []byte, name string) map[string]string {
-	var settings map[string]string
-	inside := false
-	for line := range strings.Lines(string(data)) {
-		text := strings.TrimSpace(line)
-		switch header, isHeader := strings.CutPrefix(text, "["); {
-		case text == "", text[0] == '#', text[0] == ';':
-		case isHeader:
-			header, _, _ = strings.Cut(header, "]")
-			if inside = strings.Join(strings.Fields(header), " ") == name; inside && settings == nil {
-				settings = map[string]string{}
-			}
-		case inside && line[0] != ' ' && line[0] != '\t':
-			key, value, _ := strings.Cut(text, "=")
-			value, _, _ = strings.Cut(strings.TrimSpace(value), " #")
-			settings[strings.ToLower(strings.TrimSpace(key))] = strings.TrimSpace(value)
-		}
-	}
-	return settings
-}
-
 // settings returns the settings of the profile. They are nil if neither file has it. Those in the file of credentials
 // take precedence.
 func (c *chain) settings() (all map[string]string, err error) {
-	name := first(c.env.Profile, "default")
-	files := []struct{ path, section string }{{c.env.ConfigFile, "profile " + name}, {c.env.CredentialsFile, name}}
+	name := cmp.Or(c.env.Profile, "default")
+	files := []struct{ path, section string }{{c.env.CredentialsFile, name}, {c.env.ConfigFile, "profile " + name}}
 	if name == "default" {
-		files = append([]struct{ path, section string }{{c.env.ConfigFile, name}}, files...)
+		files = append(files, struct{ path, section string }{c.env.ConfigFile, name})
 	}
 	for _, file := range files {
-		if file.path == "" {
-			continue
-		}
-		data, err := readFile(file.path, maxCredentials)
-		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		form := ini.LoadOptions{Loose: true, InsensitiveKeys: true, AllowNestedValues: true, IgnoreContinuation: true}
+		read, err := ini.LoadSources(form, file.path)
+		if err != nil {
 			return nil, err
 		}
-		if found := section(data, file.section); all == nil {
+		if section, err := read.GetSection(file.section); err == nil {
+			found := section.KeysHash()
+			maps.Copy(found, all) // what the files before have
 			all = found
-		} else {
-			maps.Copy(all, found)
 		}
 	}
 	return all, nil
@@ -211,35 +160,111 @@ func (c *chain) settings() (all map[string]string, err error) {
 // search for credentials reports the error.
 func (c *chain) region() string {
 	settings, _ := c.settings()
-	return first(c.env.Region, settings["region"])
+	return cmp.Or(c.env.Region, settings["region"])
 }
 
 // profile returns the credentials of the profile, or those that it describes.
 func (c *chain) profile(ctx context.Context) (place string, got credentials.Value, err error) {
-	name := first(c.env.Profile, "default")
+	name := cmp.Or(c.env.Profile, "default")
 	place = fmt.Sprintf("the profile %q", name)
 	p, err := c.settings()
-	if err != nil {
-		return place, got, err
-	}
 	got = credentials.Value{
 		AccessKeyID: p["aws_access_key_id"], SecretAccessKey: p["aws_secret_access_key"],
 		SessionToken: p["aws_session_token"],
 	}
-	c.secrets.Add(got.SecretAccessKey, got.SessionToken)
 	switch {
-	case got.AccessKeyID != "" || got.SecretAccessKey != "":
+	case err != nil, got.AccessKeyID != "", got.SecretAccessKey != "":
 	case p == nil && c.env.Profile != "":
-		err = fmt.Errorf("%s does not exist in %s or %s", place, c.env.ConfigFile, c.env.CredentialsFile)
-		return "", got, sources.WithHint(err,
-			"correct AWS_PROFILE, or add the profile with: aws configure --profile %s", name)
+		err = fmt.Errorf("it does not exist in %s or %s", c.env.ConfigFile, c.env.CredentialsFile)
+		err = sources.WithHint(err, "correct AWS_PROFILE, or add the profile with: aws configure --profile %s", name)
 	case p["role_arn"] != "" && p["web_identity_token_file"] != "":
 		got, err = c.assumeRole(ctx, p["web_identity_token_file"], p["role_arn"], p["role_session_name"])
 	case p["credential_process"] != "":
 		got, err = process(ctx, p["credential_process"])
 	case p["role_arn"]+p["sso_session"]+p["sso_start_url"]+p["sso_account_id"]+p["login_session"] != "":
-		return "", got, sources.WithHint(fmt.Errorf("%s requires the AWS CLI to sign in", place),
+		err = sources.WithHint(errors.New("it requires the AWS CLI to sign in"),
 			`run: eval "$(aws configure export-credentials --profile %s --format env)"`, name)
 	}
 	return place, got, err
+}
+
+// process runs the program in credential_process.
+func process(ctx context.Context, command string) (credentials.Value, error) {
+	// Words are split at spaces outside of quotes. A backslash is an ordinary character, as in paths of Windows.
+	words := regexp.MustCompile(`([^\s"']|"[^"]*"|'[^']*')+`).FindAllString(command, -1)
+	quotes := regexp.MustCompile(`"([^"]*)"|'([^']*)'`)
+	for i, word := range words {
+		words[i] = quotes.ReplaceAllString(word, "$1$2")
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, processTimeout, fmt.Errorf("no answer within %s", processTimeout))
+	defer cancel()
+	cmd := exec.CommandContext(ctx, words[0], words[1:]...)
+	cmd.WaitDelay = time.Second // for its child processes
+	out, err := cmd.Output()
+	if err != nil {
+		return credentials.Value{}, fmt.Errorf("credential_process: %w", cmp.Or(context.Cause(ctx), err))
+	}
+	var got credentials.Value // encoding/json ignores the case of names
+	if json.Unmarshal(out, &got) != nil {
+		return got, errors.New("credential_process: the output is not valid JSON") // the error might quote it
+	}
+	return got, nil
+}
+
+// ask returns what a service answers, without following redirects.
+func ask(ctx context.Context, over *fetch.Client, limit time.Duration, service credentials.IAM) (credentials.Value, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("no answer within %s", limit))
+	defer cancel()
+	client := &http.Client{Transport: over, CheckRedirect: func(*http.Request, []*http.Request) error {
+		return http.ErrUseLastResponse
+	}}
+	got, err := service.RetrieveWithCredContext(&credentials.CredContext{Context: ctx, Client: client})
+	if sent, ok := errors.AsType[*url.Error](err); ok {
+		err = sent.Err
+	}
+	return got, err
+}
+
+// assumeRole exchanges the token of an identity provider for the credentials of a role.
+func (c *chain) assumeRole(ctx context.Context, tokenFile, role, session string) (credentials.Value, error) {
+	service := credentials.IAM{Region: c.region()}
+	service.EKSIdentity.TokenFile, service.EKSIdentity.RoleARN = tokenFile, role
+	service.EKSIdentity.RoleSessionName = cmp.Or(session, "larder")
+	got, err := ask(ctx, c.client, roleTimeout, service)
+	if err != nil {
+		err = sources.WithHint(err, "check that the role %s trusts the token in %s", role, tokenFile)
+	}
+	return got, err
+}
+
+// container returns the credentials of a container of ECS or EKS.
+func (c *chain) container(ctx context.Context) (place string, got credentials.Value, err error) {
+	if c.env.ContainerURL == "" {
+		return place, got, nil
+	}
+	u, err := url.Parse(c.env.ContainerURL)
+	if err == nil && u.Scheme != "https" && (u.Scheme != "http" || !local(u.Hostname())) {
+		err = errors.New("AWS_CONTAINER_CREDENTIALS_FULL_URI is neither an https URL nor an address of this machine")
+	}
+	if err == nil {
+		service := credentials.IAM{}
+		service.Container.CredentialsFullURI = c.env.ContainerURL
+		got, err = ask(ctx, c.direct, roleTimeout, service)
+	}
+	return "the container", got, err
+}
+
+// local reports whether a host is this machine, or an address at which container services answer on it.
+func local(host string) bool {
+	ip, err := netip.ParseAddr(host)
+	services := []string{"169.254.170.2", "169.254.170.23", "fd00:ec2::23"}
+	return host == "localhost" || err == nil && (ip.IsLoopback() || slices.Contains(services, ip.String()))
+}
+
+// metadata returns the credentials of the role of an EC2 instance. Other machines, and instances without a role, have none.
+func (c *chain) metadata(ctx context.Context) (place string, got credentials.Value, err error) {
+	if !c.env.NoMetadata {
+		got, _ = ask(ctx, c.direct, metadataTimeout, credentials.IAM{Endpoint: metadataService})
+	}
+	return "the EC2 instance", got, nil
 }

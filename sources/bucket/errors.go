@@ -23,9 +23,6 @@ var (
 
 	// ErrFull matches the error of a write to a store without enough space, or beyond a quota.
 	ErrFull = errors.New("the store is full")
-
-	// ErrCorrupt matches the error of a write after which the store had other contents than those that were sent.
-	ErrCorrupt = errors.New("the store has other contents than those that were sent")
 )
 
 // An Error is a failed request. It names the object or the bucket.
@@ -35,30 +32,23 @@ var (
 type Error struct {
 	Subject string // s3://BUCKET/KEY, or s3://BUCKET
 	Code    string // the store's name for the error, such as NoSuchKey; empty if there is none
-	Err     error  // of the answer, or why there was none
+	Err     error  // of the request, a [*fetch.Error] if it was sent
 
-	kind   error // such as ErrChanged; nil for others
-	tries  int   // 0 if no request failed
-	shared bool  // whether other requests to the store probably fail as well
+	kind error // such as ErrChanged; nil for others
 }
 
-func (e *Error) Error() string {
-	text := e.Subject + ": " + e.reason()
-	if e.tries > 1 && e.kind == nil {
-		text += fmt.Sprintf(" (%d tries)", e.tries)
-	}
-	return text
-}
+func (e *Error) Error() string { return e.Subject + ": " + e.reason() }
 
 // reason returns the text of the error without its subject.
 func (e *Error) reason() string {
+	failed, sent := errors.AsType[*fetch.Error](e.Err)
 	switch {
 	case e.Code == "NoSuchBucket":
 		return "the bucket does not exist"
-	case errors.Is(e.kind, ErrFull):
-		return e.kind.Error() + ": " + e.Err.Error()
-	case e.kind != nil && !errors.Is(e.kind, fetch.ErrUnauthorized):
+	case slices.Contains([]error{ErrChanged, ErrNoConditions, sources.ErrNotFound}, e.kind):
 		return e.kind.Error()
+	case sent:
+		return failed.Err.Error()
 	}
 	return e.Err.Error()
 }
@@ -68,26 +58,15 @@ func (e *Error) Is(target error) bool { return e.kind != nil && target == e.kind
 
 func (e *Error) Unwrap() error { return e.Err }
 
-// Cause returns what is wrong with the store, which other requests to it share. It is empty if only this request may
-// have failed.
+// Cause returns what is wrong with the bucket, which other requests to it share. It is empty if only this request may
+// have failed, or if that is what e wraps.
 func (e *Error) Cause() string {
-	kinds := []error{fetch.ErrUnauthorized, ErrFull, ErrNoConditions}
-	if !e.shared && e.Code != "NoSuchBucket" && !slices.Contains(kinds, e.kind) {
+	if e.Code != "NoSuchBucket" && !slices.Contains([]error{fetch.ErrUnauthorized, ErrFull, ErrNoConditions}, e.kind) {
 		return ""
 	}
 	bucket, _, _ := strings.Cut(e.Subject[len(scheme):], "/")
 	return scheme + bucket + ": " + e.reason()
 }
-
-// unanswered reports whether a store has ended the connections of all tries without an answer. It may have refused
-// them: a store that refuses a request before it has received all of it may end the connection too early.
-func (e *Error) unanswered() bool {
-	answered := refusalIn(e) != nil || errors.Is(e, fetch.ErrTooLarge)
-	return e.tries > 0 && !answered && !unreachable(e) && !errors.Is(e, fetch.ErrStalled)
-}
-
-// unreachable reports whether an error is the failure to connect to the store.
-func unreachable(err error) bool { return errors.As(err, new(*fetch.UnreachableError)) }
 
 // refusalIn returns the answer of the store in an error, or nil.
 func refusalIn(err error) *fetch.StatusError {
@@ -100,7 +79,7 @@ func (b *Bucket) fail(key string, err error) *Error {
 	return &Error{Subject: Location{b.at.Bucket, key}.String(), Err: err}
 }
 
-// unreadable returns the error for an answer that minio-go can't read.
+// unreadable returns the error for an answer that isn't that of a store.
 func (b *Bucket) unreadable() error {
 	e := b.fail("", errors.New("the answer is not that of an S3-compatible store"))
 	return sources.WithHint(e, "check the endpoint: %s", b.URL("").Host)
@@ -111,27 +90,17 @@ func (b *Bucket) failure(ctx context.Context, key string, err error) error {
 	if err == nil || ctx.Err() != nil {
 		return ctx.Err()
 	}
-	if own, ok := errors.AsType[*Error](err); ok {
-		return own
+	e := b.fail(key, err)
+	if refusal := refusalIn(err); refusal != nil {
+		e.Code = b.codeOf(refusal)
+		e.kind, _ = b.meaning(refusal)
 	}
-	failed, ok := errors.AsType[*fetch.Error](err)
-	if !ok {
-		return b.unreadable()
-	}
-	e := b.fail(key, failed.Err)
-	e.tries, e.shared = failed.Tries, failed.Cause() != ""
-	refusal := refusalIn(err)
-	if refusal != nil {
-		e.Code, e.kind = b.codeOf(refusal), b.kind(refusal)
-	}
-	switch {
+	switch unreachable := errors.As(err, new(*fetch.UnreachableError)); {
 	case e.Code == "NoSuchBucket":
 		e.Subject = b.fail("", nil).Subject
-	case unreachable(err) && b.endpoint == nil:
+	case unreachable && b.endpoint == nil:
 		return sources.WithHint(e,
 			"for a store other than that of AWS, name its URL with --endpoint, or in AWS_ENDPOINT_URL_S3")
-	case e.unanswered() && b.endpoint != nil && b.endpoint.Scheme == "http":
-		return sources.WithHint(e, "if the store has a certificate, write its URL with https")
 	}
 	return e
 }
@@ -150,32 +119,49 @@ func (b *Bucket) codeOf(refusal *fetch.StatusError) string {
 // aboutBucket reports whether a request is about the bucket, and not about an object.
 func (b *Bucket) aboutBucket(req *http.Request) bool { return req.URL.Path == b.urlOf("", "").Path }
 
-var (
-	// fullCodes are those of stores without space, and of quotas.
-	fullCodes = []string{
-		"QuotaExceeded", "XMinioStorageFull", "XMinioAdminBucketQuotaExceeded", "XMinioStorageQuotaExceeded",
-		"InsufficientCapacity", "ServiceQuotaExceeded",
-	}
-	expiredCodes = []string{"ExpiredToken", "ExpiredTokenException", "TokenRefreshRequired"}
-	absentCodes  = []string{"NoSuchBucket", "NoSuchKey", "NoSuchUpload"}
-	deniedCodes  = append([]string{"InvalidAccessKeyId", "RequestTimeTooSkewed"}, expiredCodes...)
-)
+// fullCodes are those of stores without space, and of quotas.
+var fullCodes = []string{
+	"QuotaExceeded", "XMinioStorageFull", "XMinioAdminBucketQuotaExceeded", "XMinioStorageQuotaExceeded",
+	"InsufficientCapacity", "ServiceQuotaExceeded",
+}
 
-// kind returns the error that an answer matches, or nil.
-func (b *Bucket) kind(refusal *fetch.StatusError) error {
-	status, code := refusal.Code, b.codeOf(refusal)
+// meaning returns the error that an answer matches, or nil, and what to do about it, if anything is known.
+func (b *Bucket) meaning(refusal *fetch.StatusError) (kind error, hint string) {
+	status, code, host := refusal.Code, b.codeOf(refusal), b.URL("").Host
 	conditional := refusal.Request.Header.Get("If-Match")+refusal.Request.Header.Get("If-None-Match") != ""
 	switch {
 	case status == http.StatusInsufficientStorage, slices.Contains(fullCodes, code):
-		return ErrFull
+		return ErrFull, "remove objects, or raise the quota of the bucket"
 	case status == http.StatusPreconditionFailed, code == "ConditionalRequestConflict", conditional && code == "NoSuchKey":
-		return ErrChanged
+		return ErrChanged, ""
 	case conditional && status == http.StatusNotImplemented:
-		return ErrNoConditions
-	case slices.Contains(absentCodes, code):
-		return sources.ErrNotFound
-	case errors.Is(refusal, fetch.ErrUnauthorized), slices.Contains(deniedCodes, code):
-		return fetch.ErrUnauthorized
+		return ErrNoConditions, "use a store with conditional writes, or update it; " +
+			"without them, copy the mirror with another tool, one copy at a time"
+	case code == "NoSuchBucket" && b.endpoint == nil:
+		return sources.ErrNotFound, "create the bucket, or name the store that has it in --endpoint"
+	case code == "NoSuchBucket":
+		return sources.ErrNotFound, fmt.Sprintf("create the bucket on %s, or correct its name", host)
+	case code == "NoSuchKey":
+		return sources.ErrNotFound, ""
+	case code == "" && status == http.StatusNotFound:
+		return nil, fmt.Sprintf("name the URL of an S3-compatible store in --endpoint or AWS_ENDPOINT_URL_S3: "+
+			"%s doesn't answer like one", host)
+	case status < 400:
+		return nil, "name the address that the store redirects to in --endpoint"
+	case errors.Is(refusal, fetch.ErrUnauthorized):
+		return fetch.ErrUnauthorized, b.unauthorized(refusal, code)
 	}
-	return nil
+	return nil, ""
+}
+
+// unauthorized returns the hint for a request that the store refused.
+func (b *Bucket) unauthorized(refusal *fetch.StatusError, code string) string {
+	origin := b.chain.origin()
+	switch {
+	case !refusal.Credentials:
+		return "no credentials were found: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_PROFILE"
+	case code == "SignatureDoesNotMatch":
+		return "correct the secret of the access key from " + origin + ", or set AWS_REGION to the region of the store"
+	}
+	return "check the access key from " + origin + ", and the permissions of its user in this bucket"
 }

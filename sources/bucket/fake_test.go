@@ -4,8 +4,6 @@ import (
 	"bytes"
 	"context"
 	"crypto/sha256"
-	"encoding/base64"
-	"encoding/xml"
 	"fmt"
 	"io"
 	"net/http"
@@ -27,9 +25,7 @@ type fake struct {
 	t *testing.T
 
 	mu       sync.Mutex
-	objects  map[string]*object
-	uploads  map[string]*object
-	parts    map[string]map[string][]byte
+	objects  map[string][]byte
 	requests []string // METHOD KEY?QUERY
 	waits    []time.Duration
 	events   []fetch.Event
@@ -38,18 +34,11 @@ type fake struct {
 	fault func(n int, w http.ResponseWriter, r *http.Request) bool
 }
 
-type object struct {
-	data   []byte
-	header http.Header
-	key    string // of an unfinished upload
-}
-
-func (o *object) etag() string {
-	return fmt.Sprintf("%x", sha256.Sum256(o.data))[:32]
-}
+// etagOf returns the ETag of contents.
+func etagOf(data []byte) string { return fmt.Sprintf("%x", sha256.Sum256(data))[:32] }
 
 func newFake(t *testing.T) *fake {
-	f := &fake{t: t, objects: map[string]*object{}, uploads: map[string]*object{}, parts: map[string]map[string][]byte{}}
+	f := &fake{t: t, objects: map[string][]byte{}}
 	f.Server = httptest.NewTLSServer(f)
 	f.Config.SetKeepAlivesEnabled(false) // otherwise net/http sends some requests again by itself
 	t.Cleanup(f.Close)
@@ -105,83 +94,37 @@ func (f *fake) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if err != nil {
 		return
 	}
-	sum := sha256.Sum256(body)
-	if got := r.Header.Get("X-Amz-Checksum-Sha256"); got != "" && got != base64.StdEncoding.EncodeToString(sum[:]) {
-		refuse(w, 400, "BadDigest", "")
-		return
-	}
-	if got := r.Header.Get("X-Amz-Content-Sha256"); got != fmt.Sprintf("%x", sum) { // this store verifies no other checksum of parts
+	if got := r.Header.Get("X-Amz-Content-Sha256"); got != fmt.Sprintf("%x", sha256.Sum256(body)) {
 		refuse(w, 400, "XAmzContentSHA256Mismatch", "")
 		return
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	o := &object{body, r.Header, key}
-	old := f.objects[key]
-	id := query.Get("uploadId")
+	old, exists := f.objects[key]
+	match := r.Header.Get("If-Match")
 	switch {
-	case query.Has("uploads") && r.Method == "POST":
-		id = fmt.Sprint("upload", len(f.uploads))
-		f.uploads[id], f.parts[id] = o, map[string][]byte{}
-		fmt.Fprintf(w, "<InitiateMultipartUploadResult><UploadId>%s</UploadId></InitiateMultipartUploadResult>", id)
-	case query.Has("uploads"):
-		fmt.Fprint(w, "<ListMultipartUploadsResult>")
-		for id, o := range f.uploads {
-			fmt.Fprintf(w, "<Upload><Key>%s</Key><UploadId>%s</UploadId></Upload>", o.key, id)
-		}
-		fmt.Fprint(w, "</ListMultipartUploadsResult>")
-	case id != "" && f.uploads[id] == nil:
-		refuse(w, 404, "NoSuchUpload", "")
-	case id != "" && r.Method == "PUT":
-		f.parts[id][query.Get("partNumber")] = body
-		w.Header().Set("ETag", strconv.Quote(o.etag()))
-	case id != "" && r.Method == "DELETE":
-		delete(f.uploads, id)
-		w.WriteHeader(204)
-	case id != "":
-		var request struct {
-			Part []struct{ PartNumber string }
-		}
-		_ = xml.Unmarshal(body, &request)
-		whole := &object{header: f.uploads[id].header}
-		for _, p := range request.Part {
-			whole.data = append(whole.data, f.parts[id][p.PartNumber]...)
-		}
-		f.objects[key] = whole
-		delete(f.uploads, id)
-		fmt.Fprintf(w, "<CompleteMultipartUploadResult><Bucket>mirror</Bucket><ETag>%s</ETag></CompleteMultipartUploadResult>", whole.etag())
 	case query.Has("list-type"):
 		fmt.Fprint(w, "<ListBucketResult></ListBucketResult>")
-	case r.Method == "PUT" && (r.Header.Get("If-None-Match") == "*" && old != nil || r.Header.Get("If-Match") != "" && (old == nil || strconv.Quote(old.etag()) != r.Header.Get("If-Match"))):
+	case r.Header.Get("If-None-Match") == "*" && exists, match != "" && (!exists || strconv.Quote(etagOf(old)) != match):
 		refuse(w, 412, "PreconditionFailed", "")
 	case r.Method == "PUT":
-		f.objects[key] = o
-		w.Header().Set("ETag", strconv.Quote(o.etag()))
+		f.objects[key] = body
+		w.Header().Set("ETag", strconv.Quote(etagOf(body)))
 	case r.Method == "DELETE":
 		delete(f.objects, key)
 		w.WriteHeader(204)
-	case old == nil:
+	case !exists:
 		refuse(w, 404, "NoSuchKey", "")
 	default:
-		w.Header().Set("ETag", strconv.Quote(old.etag()))
-		w.Header().Set("Expires", "0")
-		w.Header().Set("Last-Modified", time.Now().UTC().Format(http.TimeFormat))
-		w.Header().Set("Content-Length", fmt.Sprint(len(old.data)))
-		w.Header().Set("X-Amz-Meta-Sha256", old.header.Get("X-Amz-Meta-Sha256"))
-		_, _ = w.Write(old.data)
+		w.Header().Set("ETag", strconv.Quote(etagOf(old)))
+		_, _ = w.Write(old)
 	}
 }
 
-// upload uploads the object "a", which has one part unless it is large.
-func upload(t *testing.T, b *bucket.Bucket, data []byte, only bucket.Condition) error {
-	opts := bucket.WriteOptions{Only: only}
-	_, err := b.Upload(t.Context(), "a", bytes.NewReader(data), int64(len(data)), sha256.Sum256(data), opts)
+// upload uploads the object "a".
+func upload(t *testing.T, b *bucket.Bucket, data []byte) error {
+	_, err := b.Upload(t.Context(), "a", bytes.NewReader(data), int64(len(data)), sha256.Sum256(data), bucket.WriteOptions{})
 	return err
-}
-
-// completes reports whether a request is to complete an upload in parts.
-func completes(r *http.Request) bool {
-	return r.Method == http.MethodPost && r.URL.Query().Has("uploadId")
 }
 
 // refuse answers with an error.
@@ -209,5 +152,5 @@ func (f *fake) count() int {
 func (f *fake) put(key, text string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.objects[key] = &object{data: []byte(text), header: http.Header{}}
+	f.objects[key] = []byte(text)
 }

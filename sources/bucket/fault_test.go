@@ -3,13 +3,12 @@ package bucket_test
 import (
 	"bytes"
 	"crypto/sha256"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
-	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -45,11 +44,6 @@ func TestTemporaryErrorsAreRetried(t *testing.T) {
 			w.(http.Flusher).Flush()
 			cut(w)
 		},
-		"damaged": func(w http.ResponseWriter, _ *http.Request) {
-			w.Header().Set("X-Amz-Checksum-Sha256", strings.Repeat("A", 43)+"=")
-			w.Header().Set("Last-Modified", time.Now().UTC().Format(http.TimeFormat))
-			_, _ = w.Write([]byte("other"))
-		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := newFake(t)
@@ -77,12 +71,10 @@ func TestFinalErrors(t *testing.T) {
 		{409, "ConditionalRequestConflict", "", bucket.ErrChanged, "changed by another writer", ""},
 		{404, "NoSuchKey", "", bucket.ErrChanged, "changed by another writer", ""},
 		{501, "NotImplemented", "A header is not implemented", bucket.ErrNoConditions, "does not support conditional writes", "use a store with conditional writes"},
-		{507, "XMinioStorageFull", "Storage backend has reached its minimum free drive threshold.", bucket.ErrFull, "the store is full: 507 Insufficient Storage", "remove objects"},
-		{403, "QuotaExceeded", "", bucket.ErrFull, "the store is full", "raise the quota"},
-		{403, "RequestTimeTooSkewed", "The difference is too large", fetch.ErrUnauthorized, "The difference is too large", "set the clock"},
-		{403, "AccessDenied", "Access Denied", fetch.ErrUnauthorized, `403 Forbidden ("AccessDenied: Access Denied")`, "allow s3:PutObject"},
-		{403, "SignatureDoesNotMatch", "key " + testSecret + " of " + testID, fetch.ErrUnauthorized, "key … of …", "correct the secret of the access key"},
-		{403, "ExpiredToken", "", fetch.ErrUnauthorized, "ExpiredToken", "sign in again"},
+		{507, "XMinioStorageFull", "Storage backend has reached its minimum free drive threshold.", bucket.ErrFull, "507 Insufficient Storage", "remove objects"},
+		{403, "QuotaExceeded", "", bucket.ErrFull, "403 Forbidden", "raise the quota"},
+		{403, "AccessDenied", "Access Denied", fetch.ErrUnauthorized, `403 Forbidden ("AccessDenied: Access Denied")`, "the permissions of its user"},
+		{403, "SignatureDoesNotMatch", "", fetch.ErrUnauthorized, "SignatureDoesNotMatch", "correct the secret of the access key"},
 		{404, "NoSuchBucket", "", sources.ErrNotFound, "s3://mirror: the bucket does not exist", "create the bucket"},
 		{400, "EntityTooLarge", "\x1b[31mtoo\nlarge", nil, `400 Bad Request ("EntityTooLarge: [31mtoo large")`, ""},
 	} {
@@ -103,7 +95,11 @@ func TestFinalErrors(t *testing.T) {
 			sourcetest.Expect(t, strings.Contains(hints, tt.hint), "the hint is %q", hints)
 			sourcetest.Expect(t, !strings.Contains(text+hints, testSecret), "contains the secret: %q", text)
 			sourcetest.Equal(t, strings.Count(text, "s3://"), 1, text)
-			sourcetest.Equal(t, f.count(), 1)
+			last := 1
+			if tt.want == bucket.ErrChanged { // then it may have been written by this program
+				last = 2
+			}
+			sourcetest.Equal(t, f.count(), last)
 		})
 	}
 }
@@ -148,112 +144,35 @@ func TestLostAnswer(t *testing.T) {
 	b := f.open(f.options(), lose)
 	etag, err := b.Put(t.Context(), "a", []byte("text"), bucket.WriteOptions{Only: bucket.NotExisting})
 	sourcetest.Check(t, err)
-	sourcetest.Equal(t, etag, f.objects["p/a"].etag())
+	sourcetest.Equal(t, etag, etagOf(f.objects["p/a"]))
 
 	f.put("p/a", "other")
 	_, err = b.Put(t.Context(), "a", []byte("text"), bucket.WriteOptions{Only: bucket.NotExisting})
 	sourcetest.ErrorIs(t, err, bucket.ErrChanged)
 }
 
-// Only the parts that fail are sent again, progress counts what has arrived, and what a killed program has left is removed.
-func TestPartsFail(t *testing.T) {
+// An upload that breaks begins again, and progress counts what has arrived.
+func TestBrokenUpload(t *testing.T) {
 	f := newFake(t)
-	failed := map[string]int{}
-	b := f.open(f.options(), func(_ int, w http.ResponseWriter, r *http.Request) bool {
-		part := r.URL.Query().Get("partNumber")
-		f.mu.Lock()
-		failed[part]++
-		n := failed[part]
-		f.mu.Unlock()
-		fails := part == "2" && n == 1 || part == "3" && n < 3
-		if fails {
+	b := f.open(f.options(), func(n int, w http.ResponseWriter, r *http.Request) bool {
+		if n < 3 {
 			_, _ = io.CopyN(io.Discard, r.Body, 3<<20)
-			if part == "2" {
-				cut(w)
-			} else {
-				refuse(w, 503, "SlowDown", "")
-			}
 		}
-		return fails
+		switch n {
+		case 1:
+			cut(w)
+		case 2:
+			refuse(w, 503, "SlowDown", "")
+		}
+		return n < 3
 	})
-	f.uploads["old"] = &object{key: "p/a"}
-	f.uploads["other"] = &object{key: "p/ab"}
-	data := random(70 << 20)
-	var last, most int64
-	etag, err := b.Upload(t.Context(), "a", bytes.NewReader(data), int64(len(data)), sha256.Sum256(data), bucket.WriteOptions{
-		Progress: func(n int64) { last, most = n, max(most, n) },
-	})
-	sourcetest.Check(t, err)
-	sourcetest.Expect(t, bytes.Equal(f.objects["p/a"].data, data) && etag == f.objects["p/a"].etag(), "other contents")
-	sourcetest.Expect(t, last == int64(len(data)) && most == last, "progress is %d, and was %d", last, most)
-	sourcetest.Expect(t, failed["1"] == 1 && failed["2"] == 2 && failed["3"] == 3 && failed["5"] == 1, "sent %v", failed)
-	sourcetest.Expect(t, f.uploads["old"] == nil && len(f.uploads) == 1, "%d unfinished uploads", len(f.uploads))
-}
-
-// The answer to the completion of an upload is lost, so the next try finds no upload, or it is an error in spite of its
-// status.
-func TestCompletionFails(t *testing.T) {
 	data := random(20 << 20)
-	for name, answer := range map[string]func(f *fake, w http.ResponseWriter, r *http.Request){
-		"lost": func(f *fake, w http.ResponseWriter, r *http.Request) { f.ServeHTTP(httptest.NewRecorder(), r); cut(w) },
-		"late": func(_ *fake, w http.ResponseWriter, _ *http.Request) { refuse(w, 200, "InternalError", "") },
-	} {
-		f := newFake(t)
-		failed := false
-		b := f.open(f.options(), func(_ int, w http.ResponseWriter, r *http.Request) bool {
-			if !completes(r) || failed {
-				return false
-			}
-			failed = true
-			answer(f, w, r)
-			return true
-		})
-		sourcetest.Check(t, upload(t, b, data, bucket.Condition{}))
-		sourcetest.Expect(t, failed && bytes.Equal(f.objects["p/a"].data, data) && len(f.events) == 1, "%s: %d events", name, len(f.events))
-	}
-}
-
-// A store refuses a large request before it has read it, and ends the connection, so that its answer can't be read.
-func TestUnreadableAnswers(t *testing.T) {
-	data := random(1 << 20)
-	sum := sha256.Sum256(data)
-	for size, want := range map[int]error{len(data): nil, 100: bucket.ErrChanged} { // another process has written that much of it
-		f := newFake(t)
-		b := f.open(f.options(), func(_ int, w http.ResponseWriter, r *http.Request) bool {
-			if r.Method == http.MethodPut {
-				f.mu.Lock()
-				f.objects["p/a"] = &object{data: data[:size], header: http.Header{"X-Amz-Meta-Sha256": {fmt.Sprintf("%x", sum)}}}
-				f.mu.Unlock()
-				cut(w)
-			}
-			return r.Method == http.MethodPut
-		})
-		sourcetest.ErrorIs(t, upload(t, b, data, bucket.NotExisting), want)
-	}
-}
-
-// A store that stores other contents than it receives has no object in the end.
-func TestWrongChecksum(t *testing.T) {
-	for _, size := range []int{1 << 20, 20 << 20} {
-		f := newFake(t)
-		b := f.open(f.options(), func(_ int, w http.ResponseWriter, r *http.Request) bool {
-			if !completes(r) && (r.Method != http.MethodPut || r.URL.RawQuery != "") {
-				return false
-			}
-			f.put("p/a", "other")
-			etag := f.objects["p/a"].etag()
-			w.Header().Set("ETag", strconv.Quote(etag))
-			w.Header().Set("X-Amz-Checksum-Sha256", strings.Repeat("A", 43)+"=")
-			if completes(r) {
-				fmt.Fprintf(w, "<CompleteMultipartUploadResult><Bucket>mirror</Bucket><ETag>%s</ETag><ChecksumSHA256>AAAA-2</ChecksumSHA256></CompleteMultipartUploadResult>", etag)
-			} else {
-				_, _ = io.Copy(io.Discard, r.Body)
-			}
-			return true
-		})
-		sourcetest.ErrorIs(t, upload(t, b, random(size), bucket.Condition{}), bucket.ErrCorrupt)
-		sourcetest.Equal(t, len(f.objects), 0)
-	}
+	var sent atomic.Int64
+	opts := bucket.WriteOptions{Sent: func(n int64) { sent.Add(n) }}
+	etag, err := b.Upload(t.Context(), "a", bytes.NewReader(data), int64(len(data)), sha256.Sum256(data), opts)
+	sourcetest.Check(t, err)
+	sourcetest.Expect(t, bytes.Equal(f.objects["p/a"], data) && etag == etagOf(data), "other contents")
+	sourcetest.Expect(t, sent.Load() == int64(len(data)) && f.count() == 3, "sent %d bytes in %d requests", sent.Load(), f.count())
 }
 
 // A redirect gets no request, and so no credentials.
@@ -307,7 +226,7 @@ func TestRegions(t *testing.T) {
 	opts := bucket.Options{Env: bucket.Environment{AccessKeyID: testID, SecretAccessKey: testSecret}, Client: fetch.New(fetch.Options{Transport: aws("eu-central-1")})}
 	b, err := bucket.Open(t.Context(), bucket.Location{Bucket: "mirror", Prefix: "p"}, opts)
 	sourcetest.Check(t, err)
-	_, err = b.Head(t.Context(), "a")
+	_, _, err = b.Get(t.Context(), "a", 100)
 	sourcetest.Check(t, err)
 	sourcetest.EqualSlices(t, hosts, []string{"mirror.s3.us-east-1.amazonaws.com", "mirror.s3.eu-central-1.amazonaws.com", "mirror.s3.eu-central-1.amazonaws.com"})
 	sourcetest.EqualSlices(t, scopes, []string{"us-east-1", "eu-central-1", "eu-central-1"})
@@ -329,22 +248,16 @@ func TestHostileListings(t *testing.T) {
 	page := func(inner string) string { return "<ListBucketResult>" + inner + "</ListBucketResult>" }
 	for _, tt := range []struct{ name, body, want string }{
 		{"other prefix", page("<Contents><Key>other/a</Key></Contents>"), `listed "other/a"`},
-		{"parent", page("<Contents><Key>p/../a</Key><Size>1</Size></Contents>"), `the name contains the part ".."`},
 		{"endless", page("<IsTruncated>true</IsTruncated><NextContinuationToken>1</NextContinuationToken>"), "without an end"},
-		{"no token", page("<IsTruncated>true</IsTruncated>"), "not that of an S3-compatible store"},
+		{"no token", page("<IsTruncated>true</IsTruncated>"), "without an end"},
 		{"negative size", page("<Contents><Key>p/a</Key><Size>-1</Size></Contents>"), "with a size of -1 bytes"},
-		{"impossible size", page("<Contents><Key>p/a</Key><Size>9223372036854775807</Size></Contents>"), "with a size of 9223372036854775807 bytes"},
-		{"many objects", page(strings.Repeat("<Contents><Key>p/a</Key></Contents>", 30_000)), "too many objects"},
+		{"impossible size", page("<Contents><Key>p/a</Key><Size>9223372036854775808</Size></Contents>"), "not that of an S3-compatible store"},
 		{"page", "<html><title>Sign in</title></html>", "not that of an S3-compatible store"},
 		{"large", strings.Repeat("<ListBucketResult>", 1<<19), "too large"},
 	} {
 		f := newFake(t)
 		b := f.open(f.options(), func(_ int, w http.ResponseWriter, _ *http.Request) bool { fmt.Fprint(w, tt.body); return true })
-		var all []error
-		for _, err := range b.List(t.Context(), "") {
-			all = append(all, err)
-		}
-		err := errors.Join(all...)
+		err := b.List(t.Context(), "", func(bucket.Info) error { return nil })
 		sourcetest.Expect(t, err != nil && strings.Contains(err.Error(), tt.want), "%s: %v", tt.name, err)
 		sourcetest.Expect(t, f.count() < 4, "%s: %d requests", tt.name, f.count())
 	}
@@ -370,8 +283,7 @@ func TestEndlessListings(t *testing.T) {
 			Endpoint: "https://store.test", Env: bucket.Environment{NoMetadata: true}, Client: fetch.New(opts),
 		})
 		sourcetest.Check(t, err)
-		for _, err = range b.List(t.Context(), "") {
-		}
+		err = b.List(t.Context(), "", func(bucket.Info) error { return nil })
 		sourcetest.Expect(t, err != nil && strings.Contains(err.Error(), "without an end"), "got %v", err)
 		sourcetest.Equal(t, pages, tt.pages)
 	}
@@ -398,7 +310,6 @@ func TestEndpointHints(t *testing.T) {
 		answer   func() (*http.Response, error)
 		hint     string
 	}{
-		"without TLS": {"http://store.example", func() (*http.Response, error) { return nil, io.ErrUnexpectedEOF }, "write its URL with https"},
 		"too large": {"http://store.example", func() (*http.Response, error) {
 			return response(http.StatusOK, strings.Repeat("x", 9<<20)), nil
 		}, ""},
@@ -474,7 +385,6 @@ func TestDelete(t *testing.T) {
 	})
 	err := b.Delete(t.Context(), "a", "b", "absent", "c")
 	sourcetest.Expect(t, err != nil && err.Error() == `s3://mirror/p/b: 403 Forbidden ("AccessDenied")`, "got %v", err)
-	sourcetest.Expect(t, strings.Contains(strings.Join(sources.Hints(err), "\n"), "allow s3:DeleteObject"), "hints %q", sources.Hints(err))
 	sourcetest.Equal(t, len(f.objects), 1)
 }
 
@@ -492,7 +402,7 @@ func TestOtherRequests(t *testing.T) {
 		case 2:
 			refuse(w, 400, "RequestTimeout", "")
 		case 4:
-			refuse(w, 403, "AccessDenied", "key "+testSecret)
+			refuse(w, 403, "AccessDenied", "")
 		}
 		return n != 3
 	}
@@ -502,39 +412,6 @@ func TestOtherRequests(t *testing.T) {
 	sourcetest.Equal(t, string(doc.Body), "text")
 	_, err = opts.Client.Document(t.Context(), fetch.Request{URL: f.URL + "/mirror/p/a"})
 	sourcetest.ErrorIs(t, err, fetch.ErrUnauthorized)
-	sourcetest.EqualSlices(t, sources.Hints(err), []string{"allow s3:GetObject for this object to the user of the credentials from AWS_ACCESS_KEY_ID"})
-	sourcetest.Expect(t, !strings.Contains(err.Error(), testSecret), "shows the secret: %v", err)
+	sourcetest.EqualSlices(t, sources.Hints(err), []string{"check the access key from AWS_ACCESS_KEY_ID, and the permissions of its user in this bucket"})
 	sourcetest.Equal(t, f.count(), 4)
-}
-
-// An upload ends with the first step that fails for good, and leaves no object.
-func TestUploadFails(t *testing.T) {
-	data := random(20 << 20)
-	for _, tt := range []struct {
-		method, query string
-		status        int
-		code          string
-		want          error
-		left          int // unfinished uploads
-	}{
-		{"GET", "uploads", 503, "SlowDown", nil, 0},
-		{"POST", "uploads", 403, "AccessDenied", fetch.ErrUnauthorized, 0},
-		{"PUT", "partNumber", 507, "XMinioStorageFull", bucket.ErrFull, 0},
-		{"PUT", "partNumber", 400, "EntityTooSmall", nil, 0},
-		{"POST", "uploadId", 412, "PreconditionFailed", bucket.ErrChanged, 0},
-		{"POST", "uploadId", 503, "SlowDown", nil, 0},
-	} {
-		f := newFake(t)
-		b := f.open(f.options(), func(_ int, w http.ResponseWriter, r *http.Request) bool {
-			fails := r.Method == tt.method && r.URL.Query().Has(tt.query)
-			if fails {
-				_, _ = io.Copy(io.Discard, r.Body)
-				refuse(w, tt.status, tt.code, "")
-			}
-			return fails
-		})
-		err := upload(t, b, data, bucket.Condition{})
-		sourcetest.Expect(t, err != nil && (tt.want == nil || errors.Is(err, tt.want)), "%+v: %v", tt, err)
-		sourcetest.Expect(t, len(f.objects) == 0 && len(f.uploads) == tt.left, "%+v: %d objects, %d uploads", tt, len(f.objects), len(f.uploads))
-	}
 }

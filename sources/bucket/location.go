@@ -3,9 +3,10 @@ package bucket
 import (
 	"errors"
 	"fmt"
+	"io/fs"
+	"net/url"
 	"strings"
 	"unicode"
-	"unicode/utf8"
 
 	"github.com/minio/minio-go/v7/pkg/s3utils"
 
@@ -31,47 +32,51 @@ func (l Location) String() string { return scheme + strings.TrimSuffix(l.Bucket+
 // ParseURL parses s3://BUCKET/PREFIX. As in other tools, the prefix is plain
 // text: %20 in it is not a space. Errors don't quote user information.
 func ParseURL(text string) (Location, error) {
+	malformed := func(format string, args ...any) (Location, error) {
+		return Location{}, sources.WithHint(fmt.Errorf(format, args...), "write it as s3://BUCKET/PREFIX")
+	}
 	if len(text) < len(scheme) || !strings.EqualFold(text[:len(scheme)], scheme) {
-		return Location{}, malformed("not an s3:// URL: %s", text)
+		return malformed("not an s3:// URL: %s", text)
 	}
 	bucket, prefix, _ := strings.Cut(text[len(scheme):], "/")
+	l := Location{bucket, strings.TrimSuffix(prefix, "/")}
 	switch {
 	case strings.Contains(bucket, "@"):
 		return Location{}, sources.WithHint(errors.New("an s3:// URL can't contain credentials"),
 			"set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_PROFILE")
 	case strings.ContainsAny(text, "?#"):
 		before, _, _ := strings.Cut(text, "?") // the query may be a secret
-		return Location{}, malformed("%s: an s3:// URL can't contain ? or #", before)
-	case bucket == "":
-		return Location{}, malformed("%s: no bucket", text)
-	case strings.Contains(bucket, ":"):
-		return Location{}, sources.WithHint(fmt.Errorf("%s: a bucket has no port", text),
-			"write s3://BUCKET/PREFIX, and the address of the server in --endpoint")
-	case s3utils.CheckValidBucketName(bucket) != nil:
-		return Location{}, malformed("%s: %q is not the name of a bucket", text, bucket)
-	}
-	l := Location{bucket, strings.TrimSuffix(prefix, "/")}
-	if l.Prefix == "" && prefix != "/" {
-		return l, nil
-	}
-	if err := checkName(l.Prefix); err != nil {
-		return Location{}, malformed("%s: the prefix %w", text, err)
+		return malformed("%s: an s3:// URL can't contain ? or #", before)
+	case s3utils.CheckValidBucketName(bucket) != nil, strings.Contains(bucket, ":"):
+		return malformed("%s: %q is not the name of a bucket", text, bucket)
+	case prefix != "" && !valid(l.Prefix):
+		return malformed("%s: %q is no prefix of objects: %w", text, prefix, errName)
 	}
 	return l, nil
 }
 
-func malformed(format string, args ...any) error {
-	return sources.WithHint(fmt.Errorf(format, args...), "write it as s3://BUCKET/PREFIX")
+// ParseEndpoint parses the URL of a store, as in [Options]. Errors don't quote user information.
+func ParseEndpoint(text string) (*url.URL, error) {
+	u, err := url.Parse(text)
+	switch {
+	case err != nil, u.Scheme != "https" && u.Scheme != "http", u.Hostname() == "", u.Opaque != "":
+		err = errors.New("the endpoint is not an https:// or http:// URL")
+	case u.User != nil:
+		return nil, sources.WithHint(errors.New("the endpoint can't contain credentials"),
+			"set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_PROFILE")
+	case u.RawQuery != "" || u.Fragment != "":
+		err = errors.New("the endpoint can't contain ? or #")
+	default:
+		return &url.URL{Scheme: u.Scheme, Host: u.Host, Path: strings.TrimRight(u.Path, "/")}, nil
+	}
+	return nil, sources.WithHint(err, "write it as https://HOST or https://HOST:PORT, without the bucket")
 }
 
 // key returns the key of the object with a name.
 func (l Location) key(name string) (string, error) {
 	key := l.under(name)
-	if err := checkName(name); err != nil {
-		return "", fmt.Errorf("object %q: the name %w", name, err)
-	}
-	if len(key) > maxKey {
-		return "", fmt.Errorf("object %q: the key is longer than %d bytes", name, maxKey)
+	if !valid(name) || len(key) > maxKey {
+		return "", fmt.Errorf("object %q: %w", name, errName)
 	}
 	return key, nil
 }
@@ -84,24 +89,10 @@ func (l Location) under(name string) string {
 	return l.Prefix + "/" + name
 }
 
-// checkName refuses names of objects that stores, proxies or file systems
-// would change or misread. The error lacks its subject.
-func checkName(name string) error {
-	switch {
-	case name == "":
-		return errors.New("is empty")
-	case !utf8.ValidString(name):
-		return errors.New("is not valid UTF-8")
-	case strings.ContainsFunc(name, unicode.IsControl), strings.Contains(name, `\`):
-		return errors.New("contains a control character or a backslash")
-	}
-	for part := range strings.SplitSeq(name, "/") {
-		switch part {
-		case "":
-			return errors.New("contains an empty part: a slash at its start or end, or two in a row")
-		case ".", "..":
-			return fmt.Errorf("contains the part %q", part)
-		}
-	}
-	return nil
+var errName = errors.New("the name is too long, or has an empty part, a part . or .., a backslash or a control character")
+
+// valid reports whether stores, proxies and file systems all keep the name of an object as it is.
+func valid(name string) bool {
+	unsafe := func(r rune) bool { return unicode.IsControl(r) || r == '\\' }
+	return fs.ValidPath(name) && name != "." && !strings.ContainsFunc(name, unsafe)
 }

@@ -121,7 +121,13 @@ func (m *Root) OpenBucket(ctx context.Context, r PlaceRequest) (*bucket.Bucket, 
 		return nil, report.Usage(err)
 	}
 	env := m.Config.AWS
-	return bucket.Open(ctx, at, bucket.Options{Endpoint: cmp.Or(r.Endpoint, env.Endpoint), Env: env, Client: m.Client, Secrets: m.Output.Secrets()})
+	authorities, err := m.Config.AWSAuthorities()
+	if err != nil {
+		return nil, err
+	}
+	return bucket.Open(ctx, at, bucket.Options{
+		Endpoint: cmp.Or(r.Endpoint, env.Endpoint), Env: env, Authorities: authorities, Client: m.Client, Secrets: m.Output.Secrets(),
+	})
 }
 
 // ParseOCI parses oci://HOST/TEMPLATE.
