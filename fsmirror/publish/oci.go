@@ -45,8 +45,12 @@ func (o *OCI) Check(releases []Release) error {
 
 // Look implements [Target].
 func (o *OCI) Look(ctx context.Context, r Release) (State, error) {
-	s, err := o.Mirror.Look(ctx, r.Provider, r.Version, added(r), r.Evidence)
-	return State{Archives: s.Archives, Signed: s.Signed}, err
+	release, err := o.Mirror.Look(ctx, r.Provider, r.Version, added(r), r.Evidence)
+	s := State{Archives: map[sources.Platform]sources.Hash{}, Signed: release.Signed}
+	for platform, a := range release.Archives {
+		s.Archives[platform] = a.Hash
+	}
+	return s, err
 }
 
 // added returns the packages of a release, without their contents.

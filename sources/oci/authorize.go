@@ -2,19 +2,23 @@ package oci
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/url"
-	"regexp"
+	"strings"
 	"sync"
 	"sync/atomic"
 
+	"golang.org/x/net/publicsuffix"
 	"oras.land/oras-go/v2/registry"
 	"oras.land/oras-go/v2/registry/remote/auth"
 
+	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/fetch"
 )
 
@@ -36,63 +40,34 @@ type Access struct {
 	Hint func(r Repository, sent bool) string
 }
 
-// An authorizer authenticates the requests to a registry, with a client of its own for each repository.
+// Credentials are for a repository. The zero Credentials are none.
+type Credentials struct {
+	Username, Password string
+
+	// An access token is sent as it is. A refresh token is exchanged for one.
+	AccessToken, RefreshToken string
+
+	From string // where they are configured, for messages
+}
+
+// An authorizer authenticates the requests to a registry.
 type authorizer struct {
 	registry string // as in addresses of repositories
 	access   Access
-
-	mu    sync.Mutex
-	known map[string]*granted // by the name of the repository
+	known    sync.Map // *granted, by the name of the repository
 }
 
-// granted is the access to a repository.
+// granted is the access to a repository. Others may have other credentials.
 type granted struct {
-	*auth.Client
-	used atomic.Bool // whether there are credentials, and they were requested
+	tokens auth.Cache
+	used   atomic.Bool // whether there are credentials, and they were requested
 }
 
 // of returns the access to a repository.
 func (a *authorizer) of(name string) *granted {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	g := a.known[name]
-	if g == nil {
-		g = &granted{}
-		g.Client = &auth.Client{
-			ClientID: "larder", Cache: auth.NewCache(),
-			Client: &http.Client{Transport: a, CheckRedirect: func(*http.Request, []*http.Request) error {
-				return http.ErrUseLastResponse
-			}},
-			Credential: func(ctx context.Context, host string) (auth.Credential, error) {
-				if host != (registry.Reference{Registry: a.registry}).Host() || a.access.Credentials == nil {
-					return auth.EmptyCredential, nil
-				}
-				c, err := a.access.Credentials(ctx, Repository{a.registry, name})
-				if err != nil {
-					return auth.EmptyCredential, &fetch.CredentialsError{Err: err}
-				}
-				g.used.Store(c != Credentials{})
-				return auth.Credential{
-					Username: c.Username, Password: c.Password,
-					AccessToken: c.AccessToken, RefreshToken: c.RefreshToken,
-				}, nil
-			},
-		}
-		a.known[name] = g
-	}
-	return g
+	g, _ := a.known.LoadOrStore(name, &granted{tokens: auth.NewCache()})
+	return g.(*granted)
 }
-
-// An exchange is a request that is authenticated. It is in the context of the requests that it requires: itself, the
-// one for a token, and itself again.
-type exchange struct {
-	next    http.RoundTripper
-	url     *url.URL
-	refusal *refusal // of the request itself
-}
-
-// exchangeKey is the key of the *exchange.
-type exchangeKey struct{}
 
 // A refusal is an answer with its body in memory, which may be the answer to several requests.
 type refusal struct {
@@ -116,60 +91,73 @@ func (r *refusal) response() *http.Response {
 	return &resp
 }
 
-// Send implements [fetch.Authorizer].
+// A roundTripper is a function as [http.RoundTripper].
+type roundTripper func(*http.Request) (*http.Response, error)
+
+// RoundTrip implements [http.RoundTripper].
+func (f roundTripper) RoundTrip(req *http.Request) (*http.Response, error) { return f(req) }
+
+// Send implements [fetch.Authorizer]. The library sends the request, gets a token if the registry requires one, and sends it
+// again.
 func (a *authorizer) Send(req *http.Request, next http.RoundTripper) (*http.Response, error) {
-	name, x := nameIn(req.URL.Path), &exchange{next: next, url: req.URL}
-	ctx := a.scoped(context.WithValue(req.Context(), exchangeKey{}, x), name, req.URL.Query().Get("from"))
-	resp, err := a.of(name).Do(req.WithContext(ctx))
+	name := nameIn(req.URL.Path)
+	g := a.of(name)
+	var denied *refusal // of the request itself
+	over := roundTripper(func(r *http.Request) (*http.Response, error) {
+		own := *r.URL == *req.URL
+		if err := a.checkRealm(r); err != nil && !own {
+			return nil, &fetch.CredentialsError{Err: err}
+		}
+		resp, err := next.RoundTrip(r)
+		switch {
+		case own && err == nil && resp.StatusCode == http.StatusUnauthorized:
+			denied = newRefusal(resp)
+		case own:
+		case err != nil:
+			return nil, &fetch.TokenError{URL: r.URL, Err: err}
+		case resp.StatusCode != http.StatusOK:
+			return nil, newRefusal(resp)
+		}
+		return resp, err
+	})
+	client := auth.Client{
+		ClientID: "larder", Cache: g.tokens,
+		Client: &http.Client{Transport: over, CheckRedirect: func(*http.Request, []*http.Request) error {
+			return http.ErrUseLastResponse
+		}},
+		Credential: func(ctx context.Context, host string) (auth.Credential, error) {
+			if host != req.URL.Host || a.access.Credentials == nil {
+				return auth.EmptyCredential, nil
+			}
+			c, err := a.access.Credentials(ctx, Repository{a.registry, name})
+			if err != nil {
+				return auth.EmptyCredential, &fetch.CredentialsError{Err: err}
+			}
+			g.used.Store(c != Credentials{})
+			return auth.Credential{
+				Username: c.Username, Password: c.Password, AccessToken: c.AccessToken, RefreshToken: c.RefreshToken,
+			}, nil
+		},
+	}
+	resp, err := client.Do(req.WithContext(a.scoped(req.Context(), name, req.URL.Query().Get("from"))))
 	if err == nil {
 		return resp, nil
 	}
 	// The errors of the library contain URLs, and lose the status.
 	refused, answered := errors.AsType[*refusal](err)
-	denied, without := errors.AsType[*fetch.CredentialsError](err)
-	sent, failed := errors.AsType[*url.Error](err)
+	without, failed := errors.AsType[*fetch.CredentialsError](err)
+	sent, network := errors.AsType[*url.Error](err)
 	switch {
 	case answered:
 		return refused.response(), nil
 	case errors.Is(err, auth.ErrBasicCredentialNotFound):
-		return x.refusal.response(), nil
-	case without:
-		return nil, denied
-	case failed && sent.Op != "parse":
-		return nil, sent.Err // of RoundTrip
+		return denied.response(), nil
+	case failed:
+		return nil, without
+	case network && sent.Op != "parse":
+		return nil, sent.Err
 	}
-	if inner := errors.Unwrap(err); inner != nil {
-		err = inner // without the method and the URL
-	}
-	return nil, &fetch.CredentialsError{Err: err}
-}
-
-// RoundTrip implements [http.RoundTripper], for the library. It sends a request of an exchange.
-func (a *authorizer) RoundTrip(req *http.Request) (*http.Response, error) {
-	x := req.Context().Value(exchangeKey{}).(*exchange)
-	if *req.URL == *x.url {
-		resp, err := x.next.RoundTrip(req)
-		if err == nil && resp.StatusCode == http.StatusUnauthorized {
-			x.refusal = newRefusal(resp)
-		}
-		return resp, err
-	}
-	if err := a.checkRealm(req); err != nil {
-		return nil, &fetch.CredentialsError{Err: err}
-	}
-	resp, err := x.next.RoundTrip(req)
-	switch {
-	case err != nil:
-		return nil, &fetch.TokenError{URL: req.URL, Err: err}
-	case resp.StatusCode >= 400:
-		return nil, newRefusal(resp)
-	case resp.StatusCode != http.StatusOK:
-		resp.Body.Close()
-		server := fetch.Printable(req.URL.Host)
-		err := fmt.Errorf("the token server %s answered with the status %d", server, resp.StatusCode)
-		return nil, &fetch.CredentialsError{Err: err}
-	}
-	return resp, nil
+	return nil, &fetch.CredentialsError{Err: cmp.Or(errors.Unwrap(err), err)} // without the method and the URL
 }
 
 // scoped returns a context for requests about a repository, so that a token is requested for what they need.
@@ -201,13 +189,49 @@ func (a *authorizer) Hint(refusal *fetch.StatusError) string {
 	return a.access.Hint(Repository{a.registry, name}, a.of(name).used.Load())
 }
 
-// inRepository matches the paths of the API in a repository, whose name may contain the same words.
-var inRepository = regexp.MustCompile(`^/v2/(.+)/(?:manifests/[^/]+|blobs/[^/]+|blobs/uploads?/.*|tags/list|referrers/[^/]+)$`)
-
-// nameIn returns the name of the repository in a path of the API, and "" if there is none.
+// nameIn returns the name of the repository in a path of the API, and "" if there is none. A name may contain the words of the API.
 func nameIn(path string) string {
-	if match := inRepository.FindStringSubmatch(path); match != nil {
-		return match[1]
+	name, end := strings.TrimPrefix(path, "/v2/"), 0
+	for _, part := range []string{"/manifests/", "/blobs/", "/tags/list", "/referrers/"} {
+		end = max(end, strings.LastIndex(name, part))
 	}
-	return ""
+	return name[:end]
+}
+
+// checkRealm returns an error for a request with credentials to a token server that must not get them. A registry may
+// name any server. Only one in its domain, or one that the user has configured, gets the credentials for the registry.
+func (a *authorizer) checkRealm(req *http.Request) error {
+	if req.Header.Get("Authorization") == "" && req.Method == http.MethodGet || a.issuesTokens(req.URL) {
+		return nil
+	}
+	server := fetch.Printable(req.URL.Host)
+	err := fmt.Errorf("%s names the token server %s, which is not in its domain: no credentials were sent",
+		a.registry, server)
+	return sources.WithHint(err, "if the token server belongs to the registry, "+
+		`add host "%s" { token_server = "%s" } to Larder's own file, larder/config.hcl`, a.registry, server)
+}
+
+// issuesTokens reports whether a token server may get the credentials for the registry.
+func (a *authorizer) issuesTokens(server *url.URL) bool {
+	if a.access.TokenServer != nil && strings.EqualFold(server.Host, a.access.TokenServer(a.registry)) {
+		return true
+	}
+	return inDomain(plainHost(registry.Reference{Registry: a.registry}.Host()), plainHost(server.Host))
+}
+
+// plainHost returns a host in lower case, without its port.
+func plainHost(host string) string {
+	u := url.URL{Host: host}
+	return strings.ToLower(strings.TrimSuffix(u.Hostname(), "."))
+}
+
+// inDomain reports whether a host is the registry, or is in the domain above it, unless anyone can have names there.
+func inDomain(registry, host string) bool {
+	_, domain, _ := strings.Cut(registry, ".")
+	public, _ := publicsuffix.PublicSuffix(domain)
+	own, _ := publicsuffix.PublicSuffix(registry) // as of a rented machine
+	if net.ParseIP(registry) != nil || domain == "" || domain == public || own == registry {
+		return host == registry
+	}
+	return host == registry || host == domain || strings.HasSuffix(host, "."+domain)
 }

@@ -28,23 +28,19 @@ func (m *Mirror) Providers(ctx context.Context, host sources.Host) ([]sources.Pr
 		return nil, sources.WithHint(fmt.Errorf("%w: %w", ErrUnlisted, err), "name the providers, such as hashicorp/aws")
 	}
 	m.prepare(registry)
-	var all []sources.Provider
+	catalog := remote.Registry{RepositoryOptions: remote.RepositoryOptions{
+		Client: wire{m.client}, Reference: orasregistry.Reference{Registry: registry}, MaxMetadataBytes: maxManifest,
+	}}
 	at := Repository{Registry: registry}.root("_catalog")
-	err = m.call(ctx, at, blob{}, nil, func(ctx context.Context) error {
-		all = nil
-		catalog := remote.Registry{RepositoryOptions: remote.RepositoryOptions{
-			Client: wire{m.client}, Reference: orasregistry.Reference{Registry: registry}, MaxMetadataBytes: maxManifest,
-		}}
+	all, err := list(ctx, m, at, "providers", func(ctx context.Context, add func([]sources.Provider) error) error {
 		return catalog.Repositories(ctx, "", func(names []string) error {
+			var page []sources.Provider
 			for _, name := range names {
 				if p, ok := m.providerOf(pattern, Repository{registry, name}, host); ok {
-					all = append(all, p)
+					page = append(page, p)
 				}
 			}
-			if len(all) > maxListed {
-				return tooLong("providers", maxListed)
-			}
-			return nil
+			return add(page)
 		})
 	})
 	if status, ok := errors.AsType[*fetch.StatusError](err); ok && status.Code < 500 && status.Code != http.StatusTooManyRequests {

@@ -11,7 +11,6 @@ import (
 
 	"github.com/opencontainers/go-digest"
 	v1 "github.com/opencontainers/image-spec/specs-go/v1"
-	"golang.org/x/sync/errgroup"
 
 	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/evidence"
@@ -64,76 +63,58 @@ func (m *Mirror) signed(ctx context.Context, r Repository, x *index, have *evide
 		if have != nil && len(referrers) > 0 && referrers[0].Annotations[annotationEvidence] == digestOf(*have) {
 			return have.Signed()
 		}
-		var newest *v1.Manifest
+		var newest v1.Manifest
 		var failed error
 		for _, d := range referrers[:min(len(referrers), maxEvidence)] {
 			manifest, err := m.manifest(ctx, r, d)
-			switch {
-			case err != nil:
-				failed = errors.Join(failed, err)
-			case manifest.ArtifactType != typeEvidence, manifest.Subject == nil, manifest.Subject.Digest != x.digest:
-			case newest == nil || manifest.Annotations[created] > newest.Annotations[created]:
-				newest = &manifest
+			is := manifest.ArtifactType == typeEvidence && manifest.Subject != nil && manifest.Subject.Digest == x.digest
+			if err == nil && is && (newest.Subject == nil || manifest.Annotations[created] > newest.Annotations[created]) {
+				newest = manifest
 			}
+			failed = errors.Join(failed, err)
 		}
-		if newest == nil {
+		if newest.Subject == nil {
 			return nil, failed
 		}
-		return m.readEvidence(ctx, r, *newest)
+		return m.readEvidence(ctx, r, newest)
 	})
 }
 
 // referrers returns what refers to a manifest, from the referrers API, or from the tag that stands for it in registries
 // without one.
 func (m *Mirror) referrers(ctx context.Context, r Repository, of digest.Digest) (all []v1.Descriptor, err error) {
-	list := func() error {
-		return m.call(ctx, r.at("referrers/"+of.String()), blob{}, nil, func(ctx context.Context) error {
-			all = nil
-			return m.remote(r).Referrers(ctx, v1.Descriptor{Digest: of}, "", func(page []v1.Descriptor) error {
-				if all = append(all, page...); len(all) > maxListed {
-					return tooLong("referrers", maxListed)
-				}
-				return nil
-			})
+	for range 2 {
+		at := r.at("referrers/" + of.String())
+		all, err = list(ctx, m, at, "referrers", func(ctx context.Context, add func([]v1.Descriptor) error) error {
+			return m.remote(r).Referrers(ctx, v1.Descriptor{Digest: of}, "", add)
 		})
-	}
-	if err = list(); refused(err) { // some registries without the API return another status than 404
-		_ = m.remote(r).SetReferrersCapability(false)
-		if err = list(); refused(err) {
-			return nil, nil
+		status, ok := errors.AsType[*fetch.StatusError](err)
+		if !ok || status.Code >= 500 || status.Code == http.StatusTooManyRequests {
+			return all, err
 		}
+		_ = m.remote(r).SetReferrersCapability(false) // some registries without the API return another status than 404
 	}
-	return all, err
-}
-
-// refused reports whether err is the answer of a registry without the API for referrers, or without referrers.
-func refused(err error) bool {
-	status, ok := errors.AsType[*fetch.StatusError](err)
-	return ok && status.Code >= 400 && status.Code < 500 && status.Code != http.StatusTooManyRequests
+	return nil, nil
 }
 
 // readEvidence reads the evidence in a manifest.
 func (m *Mirror) readEvidence(ctx context.Context, r Repository, manifest v1.Manifest) (*sources.Signed, error) {
 	var files evidence.Files
-	group, ctx := errgroup.WithContext(ctx)
 	for i, name := range evidence.Names {
 		layer := slices.IndexFunc(manifest.Layers, func(d v1.Descriptor) bool { return d.Annotations[v1.AnnotationTitle] == name })
 		if layer < 0 {
 			return nil, fmt.Errorf("%s: the manifest with the evidence has no %s", r, name)
 		}
-		group.Go(func() (err error) {
-			files[i], err = m.small(ctx, r, manifest.Layers[layer])
-			return err
-		})
-	}
-	if err := group.Wait(); err != nil {
-		return nil, err
+		var err error
+		if files[i], err = m.small(ctx, r, manifest.Layers[layer]); err != nil {
+			return nil, err
+		}
 	}
 	signed, err := files.Signed()
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", evidence.Names[1], err)
+		err = fmt.Errorf("%s: %w", evidence.Names[1], err)
 	}
-	return signed, nil
+	return signed, err
 }
 
 // small returns a file of evidence. The manifest may contain it.
@@ -153,3 +134,6 @@ func (m *Mirror) small(ctx context.Context, r Repository, d v1.Descriptor) ([]by
 	}
 	return doc.Body, nil
 }
+
+// smallFile is the size of a file, in bytes, up to which a manifest contains it.
+const smallFile = 64 << 10

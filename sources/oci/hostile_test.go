@@ -257,52 +257,6 @@ func TestVanishingRegistry(t *testing.T) {
 	}
 }
 
-// A reader that has read a tag when it moved, and its old manifests were removed, reads it again.
-func TestReplacedMeanwhile(t *testing.T) {
-	w := sourcetest.New(t)
-	p := newPusher(t, w, oci.Access{})
-	check(t, p.put(oci.Change{Add: []oci.Added{added("linux_amd64", 10)}}))
-	reader := open(t, w, oci.Access{})
-	_, err := locate(t, reader)
-	check(t, err)
-	old := ""
-	for _, r := range w.OCI().Requests(sourcetest.Manifest) {
-		if r.Method == "GET" && strings.Contains(r.Path, "sha256:") {
-			old = r.Path
-		}
-	}
-	now := added("linux_amd64", 20)
-	check(t, p.put(oci.Change{Add: []oci.Added{now}}))
-	wrap(w, func(rw http.ResponseWriter, r *http.Request, next http.Handler) {
-		if r.URL.Path == old {
-			refuse(404, "MANIFEST_UNKNOWN", "manifest unknown")(rw, r)
-			return
-		}
-		next.ServeHTTP(rw, r)
-	})
-	got, err := locate(t, reader)
-	check(t, err)
-	sourcetest.EqualSlices(t, got.Hashes, []sources.Hash{now.Hash}, "hashes")
-	release, err := reader.Release(t.Context(), sourcetest.Address(t, provider), sourcetest.Number(t, "1.0.0"))
-	sourcetest.Expect(t, err == nil && len(release.Archives) == 1, "got %+v, %v", release, err)
-}
-
-// Registries list a tag a moment before they have it.
-func TestListedEarly(t *testing.T) {
-	w := published(t)
-	var early atomic.Bool
-	wrap(w, func(rw http.ResponseWriter, r *http.Request, next http.Handler) {
-		if strings.HasSuffix(r.URL.Path, "/manifests/1.0.0") && early.CompareAndSwap(true, false) {
-			refuse(404, "MANIFEST_UNKNOWN", "manifest unknown")(rw, r)
-			return
-		}
-		next.ServeHTTP(rw, r)
-	})
-	early.Store(true)
-	_, err := locate(t, open(t, w, oci.Access{}))
-	check(t, err)
-}
-
 // Each row is a lie about what was requested.
 func TestHostileAnswersToReaders(t *testing.T) {
 	for name, test := range map[string]struct {
@@ -361,7 +315,7 @@ func TestLostManifest(t *testing.T) {
 		}
 		next.ServeHTTP(rw, r)
 	})
-	look := func() (oci.State, error) { // the mirror has other archives
+	look := func() (oci.Release, error) { // the mirror has other archives
 		return newPusher(t, w, oci.Access{}).Look(t.Context(), sourcetest.Address(t, provider), sourcetest.Number(t, "1.0.0"), []oci.Added{linux}, nil)
 	}
 	state, err := look()
@@ -369,7 +323,7 @@ func TestLostManifest(t *testing.T) {
 	lost := refuse(404, "MANIFEST_UNKNOWN", "manifest unknown")
 	answer.Store(&lost)
 	state, err = look()
-	sourcetest.Expect(t, err == nil && len(state.Archives) == 1 && state.Archives[linux.Platform] == linux.Hash, "got %v, %v", state, err)
+	sourcetest.Expect(t, err == nil && len(state.Archives) == 1 && state.Archives[linux.Platform].Hash == linux.Hash, "got %v, %v", state, err)
 	denied := refuse(403, "DENIED", "denied")
 	answer.Store(&denied)
 	_, err = look()

@@ -36,28 +36,26 @@ var ErrNotServed = errors.New("the registry accepts the tag, but answers that it
 func (m *Mirror) Lease(ctx context.Context, p sources.Provider) (text string, err error) {
 	r, err := m.repository(p)
 	if err == nil {
-		text, _, err = m.lease(ctx, r)
+		text, err = m.lease(ctx, r)
+	}
+	if isAbsent(err) {
+		err = nil
 	}
 	return text, m.about(p, err)
 }
 
-// lease returns the text of the lease, and whether the tag exists. A manifest that can't be read has none.
-func (m *Mirror) lease(ctx context.Context, r Repository) (text string, there bool, err error) {
-	read := func(doc *fetch.Document) error {
+// lease returns the text of the lease. A manifest that can't be read has none.
+func (m *Mirror) lease(ctx context.Context, r Repository) (text string, err error) {
+	err = m.document(ctx, r, leaseTag, func(doc *fetch.Document) error {
 		var manifest v1.Manifest
 		_ = decode(doc, &manifest)
 		text = manifest.Annotations[annotationLease]
 		return nil
+	})
+	if errors.Is(err, fetch.ErrTooLarge) {
+		err = nil
 	}
-	at := r.at("manifests/" + leaseTag)
-	_, err = m.client.Document(ctx, fetch.Request{URL: at, Accept: acceptManifests, SameHost: true, Read: read})
-	switch {
-	case errors.Is(fetch.Absent(err), sources.ErrNotFound):
-		return "", false, nil
-	case errors.Is(err, fetch.ErrTooLarge):
-		return "", true, nil
-	}
-	return text, true, err
+	return text, err
 }
 
 // SetLease writes the lease, or removes it if the text is empty: then the tag remains, because few users may remove
@@ -89,18 +87,13 @@ func (m *Mirror) setLease(ctx context.Context, r Repository, text string) error 
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-	now, there, err := m.lease(ctx, r)
+	now, err := m.lease(ctx, r)
 	switch {
-	case err == nil && !there:
-		return notServed(r, leaseTag)
+	case isAbsent(err):
+		return sources.WithHint(fmt.Errorf("%s:%s: %w", r, leaseTag, ErrNotServed),
+			"check the storage of the registry, and the proxies and caches in front of it")
 	case err == nil && now != text:
 		return fmt.Errorf("%s:%s: %w", r, leaseTag, ErrMoved)
 	}
 	return err
-}
-
-// notServed returns the error for a tag that was written, and isn't there.
-func notServed(r Repository, tag string) error {
-	return sources.WithHint(fmt.Errorf("%s:%s: %w", r, tag, ErrNotServed),
-		"check the storage of the registry, and the proxies and caches in front of it")
 }

@@ -121,18 +121,3 @@ func TestLeaseRefused(t *testing.T) {
 		})
 	}
 }
-
-// A registry that loses the tag of a version has nothing to install, so the push fails.
-func TestLostTag(t *testing.T) {
-	w := sourcetest.New(t)
-	wrap(w, func(rw http.ResponseWriter, r *http.Request, next http.Handler) {
-		if r.Method == http.MethodGet && strings.HasSuffix(r.URL.Path, "/manifests/1.0.0") {
-			refuse(404, "MANIFEST_UNKNOWN", "unknown")(rw, r)
-			return
-		}
-		next.ServeHTTP(rw, r)
-	})
-	err := newPusher(t, w, oci.Access{}).put(oci.Change{Add: []oci.Added{added("linux_amd64", 100)}})
-	sourcetest.ErrorIs(t, err, oci.ErrNotServed)
-	sourcetest.Expect(t, strings.Contains(err.Error(), ":1.0.0: ") && len(sources.Hints(err)) == 1, "error %v", err)
-}

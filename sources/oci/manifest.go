@@ -26,6 +26,15 @@ const (
 	typeEvidence = "application/vnd.larder.evidence"          // of the manifest with the evidence for a version
 )
 
+// maxManifest is the maximum size of a manifest or an index, in bytes. OpenTofu rounds down to MiB, and accepts four.
+const maxManifest = 5<<20 - 1
+
+// Limits of an index. A few bytes of JSON can stand for a large structure.
+const (
+	maxCommas    = 100_000
+	maxPlatforms = 200
+)
+
 // acceptManifests are the types of manifests. Registries answer requests for others that there is no manifest.
 var acceptManifests = strings.Join([]string{
 	v1.MediaTypeImageIndex, v1.MediaTypeImageManifest,
@@ -89,15 +98,22 @@ func (x *index) wrap(err error) error {
 	return fmt.Errorf("%s: %w", x.place, err)
 }
 
+// document reads the manifest or the index with a tag or a digest.
+func (m *Mirror) document(ctx context.Context, r Repository, reference string, read func(*fetch.Document) error) error {
+	_, err := m.client.Document(ctx, fetch.Request{
+		URL: r.at("manifests/" + reference), Accept: acceptManifests, Limit: maxManifest, SameHost: true,
+		Read: func(doc *fetch.Document) error { return doc.Wrap(read(doc)) },
+	})
+	return err
+}
+
 // index returns the index of a version.
 func (m *Mirror) index(ctx context.Context, r Repository, v sources.Version) (*index, error) {
-	at := r.at("manifests/" + tag(v))
-	return m.indexes.Get(ctx, at, func() (x *index, err error) {
-		_, err = m.client.Document(ctx, fetch.Request{URL: at, Accept: acceptManifests, Limit: maxManifest, SameHost: true, Read: func(doc *fetch.Document) error {
-			var err error
+	return m.indexes.Get(ctx, r.at("manifests/"+tag(v)), func() (x *index, err error) {
+		err = m.document(ctx, r, tag(v), func(doc *fetch.Document) (err error) {
 			x, err = parseIndex(doc)
-			return doc.Wrap(err)
-		}})
+			return err
+		})
 		return x, err
 	})
 }
@@ -237,11 +253,10 @@ func (m *Mirror) manifest(ctx context.Context, r Repository, d v1.Descriptor) (m
 	if err := d.Digest.Validate(); err != nil {
 		return manifest, fmt.Errorf("the digest %q of a manifest is not valid", fetch.Printable(d.Digest.String()))
 	}
-	read := func(doc *fetch.Document) (err error) {
+	err = m.document(ctx, r, d.Digest.String(), func(doc *fetch.Document) (err error) {
 		manifest, err = parseManifest(doc, d)
-		return doc.Wrap(err)
-	}
-	_, err = m.client.Document(ctx, fetch.Request{URL: r.at("manifests/" + d.Digest.String()), Accept: acceptManifests, Limit: maxManifest, SameHost: true, Read: read})
+		return err
+	})
 	return manifest, err
 }
 

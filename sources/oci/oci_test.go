@@ -237,7 +237,7 @@ func TestFirstRequestsAreAuthenticated(t *testing.T) {
 func TestRefusedToken(t *testing.T) {
 	for status, says := range map[int]string{
 		401: `401 Unauthorized ("wrong")`, 403: `403 Forbidden ("wrong")`,
-		204: "the token server 127.0.0.1:", 302: "answered with the status 302",
+		204: "unexpected answer: 204 No Content", 302: "unexpected answer: 302 Found",
 	} {
 		w := published(t)
 		wrap(w, func(rw http.ResponseWriter, r *http.Request, _ http.Handler) {

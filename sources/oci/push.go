@@ -96,13 +96,7 @@ func (m *Mirror) put(ctx context.Context, p sources.Provider, r Repository, v so
 	if !changed {
 		return nil
 	}
-	if err := m.pushManifest(ctx, r, d, data, tag(v)); err != nil {
-		return err
-	}
-	if now, err := m.reread(ctx, r, v); err != nil || now.digest != "" {
-		return err
-	}
-	return notServed(r, tag(v))
+	return m.pushManifest(ctx, r, d, data, tag(v))
 }
 
 // encode returns the descriptor and the text of a manifest or an index.
@@ -151,68 +145,49 @@ func (a Added) manifest() (layer v1.Descriptor, manifest []byte, d v1.Descriptor
 	return layer, manifest, d, nil
 }
 
-// A State is what a repository has of a version.
-type State struct {
-	Archives map[sources.Platform]sources.Hash
-	Signed   *sources.Signed // its evidence, if that was asked about; nil if there is none that can be read
-}
-
-// Look returns what the repository of a provider has of a version. It reads nothing but the index and the list of
-// referrers if Larder has pushed these packages and these files of evidence. The error matches [sources.ErrNotFound] if there is no such version.
-func (m *Mirror) Look(ctx context.Context, p sources.Provider, v sources.Version, packages []Added, files *evidence.Files) (State, error) {
-	s, err := m.look(ctx, p, v, packages, files)
-	return s, m.aboutVersion(p, v, err)
-}
-
-func (m *Mirror) look(ctx context.Context, p sources.Provider, v sources.Version, packages []Added, files *evidence.Files) (State, error) {
-	s := State{Archives: map[sources.Platform]sources.Hash{}}
+// Look returns what the repository of a provider has of a version, with its evidence if there are files of evidence. It reads nothing but
+// the index and the list of referrers if Larder has pushed these packages and these files. The error matches [sources.ErrNotFound] if there
+// is no such version.
+func (m *Mirror) Look(ctx context.Context, p sources.Provider, v sources.Version, packages []Added, files *evidence.Files) (Release, error) {
 	r, err := m.repository(p)
-	if err != nil {
-		return s, err
-	}
-	x, err := m.reread(ctx, r, v)
+	all := Release{Provider: p}
 	if err == nil {
-		err = x.isOf(r, p)
+		err = m.look(ctx, r, v, packages, files, &all)
+	}
+	return all, m.aboutVersion(p, v, err)
+}
+
+func (m *Mirror) look(ctx context.Context, r Repository, v sources.Version, packages []Added, files *evidence.Files, all *Release) error {
+	m.indexes.Forget(r.at("manifests/" + tag(v)))
+	x, err := m.indexOrEmpty(ctx, r, v)
+	if err == nil {
+		err = x.isOf(r, all.Provider)
 	}
 	if err == nil && x.digest == "" {
-		err = cmp.Or(m.occupied(ctx, r, p), sources.ErrNotFound)
+		err = cmp.Or(m.occupied(ctx, r, all.Provider), sources.ErrNotFound)
 	}
 	if err != nil {
-		return s, err
+		return err
 	}
-	pushed := map[digest.Digest]sources.Hash{}
+	known := map[digest.Digest]Archive{}
 	for _, a := range packages {
 		if _, _, d, err := a.manifest(); err == nil {
-			pushed[d.Digest] = a.Hash
+			known[d.Digest] = Archive{Hash: a.Hash}
 		}
 	}
-	for _, platform := range x.platforms() {
-		entry, err := x.entry(platform)
-		if err != nil {
-			return s, x.wrap(err)
-		}
-		hash, ok := pushed[entry.Digest]
-		if !ok {
-			archive, err := m.archive(ctx, r, entry)
-			if errors.Is(fetch.Absent(err), sources.ErrNotFound) {
-				continue // the registry has lost it, so it can be stored again
-			}
-			if err != nil {
-				return s, err
-			}
-			hash = archive.Hash
-		}
-		s.Archives[platform] = hash
-		m.saw(ctx, r, hash)
+	all.Archives, err = m.archives(ctx, r, x, known)
+	for _, a := range all.Archives {
+		m.saw(ctx, r, a.Hash)
 	}
 	m.evidences.Forget(r.at(x.digest.String()))
-	if files != nil {
-		s.Signed, err = m.signed(ctx, r, x, files)
-		if failed, ok := errors.AsType[*fetch.Error](err); ctx.Err() == nil && (!ok || failed.Cause() == "") {
-			err = nil // it can't be read, also another time
-		}
+	if err != nil || files == nil {
+		return err
 	}
-	return s, err
+	all.Signed, err = m.signed(ctx, r, x, files)
+	if failed, ok := errors.AsType[*fetch.Error](err); ctx.Err() == nil && (!ok || failed.Cause() == "") {
+		err = nil // it can't be read, also another time
+	}
+	return err
 }
 
 // occupied returns an [OccupiedError] if the newest version in a repository is that of another provider.
@@ -231,16 +206,10 @@ func (m *Mirror) occupied(ctx context.Context, r Repository, p sources.Provider)
 	return x.isOf(r, p)
 }
 
-// reread returns the index of a version as it is now, and an empty one if there is none.
-func (m *Mirror) reread(ctx context.Context, r Repository, v sources.Version) (*index, error) {
-	m.indexes.Forget(r.at("manifests/" + tag(v)))
-	return m.indexOrEmpty(ctx, r, v)
-}
-
 // indexOrEmpty returns the index of a version, and an empty one if there is none.
 func (m *Mirror) indexOrEmpty(ctx context.Context, r Repository, v sources.Version) (*index, error) {
 	x, err := m.index(ctx, r, v)
-	if errors.Is(fetch.Absent(err), sources.ErrNotFound) {
+	if isAbsent(err) {
 		x = &index{Index: v1.Index{MediaType: v1.MediaTypeImageIndex, ArtifactType: typeProvider}}
 		x.SchemaVersion = 2
 		return x, nil
@@ -312,11 +281,22 @@ func (m *Mirror) removeTag(ctx context.Context, r Repository, v sources.Version,
 // remove removes a tag or a manifest, unless there is none.
 func (m *Mirror) remove(ctx context.Context, r Repository, reference string) error {
 	at := r.at("manifests/" + reference)
-	err := m.call(ctx, at, blob{}, nil, func(ctx context.Context) error {
-		_, err := wire{m.client}.send(ctx, http.MethodDelete, at)
+	err := m.call(ctx, at, nil, nil, func(ctx context.Context) error {
+		req, err := http.NewRequestWithContext(ctx, http.MethodDelete, at, nil)
+		if err != nil {
+			return err
+		}
+		resp, err := wire{m.client}.Do(req)
+		if err != nil {
+			return err
+		}
+		resp.Body.Close()
+		if resp.StatusCode >= 300 {
+			err = errors.New(resp.Status) // the error of the call is that of the request
+		}
 		return err
 	})
-	if errors.Is(fetch.Absent(err), sources.ErrNotFound) {
+	if isAbsent(err) {
 		return nil
 	}
 	return err
@@ -329,25 +309,22 @@ func (m *Mirror) otherTags(ctx context.Context, r Repository, v sources.Version,
 		w, err := versionOf(name)
 		return (err != nil || name != tag(w)) && name != leaseTag && orasregistry.Reference{Reference: name}.ValidateReferenceAsTag() == nil
 	})
-	if err != nil {
-		return err
-	}
-	for _, other := range others {
-		doc, err := m.client.Document(ctx, fetch.Request{URL: r.at("manifests/" + other), Accept: acceptManifests, Limit: maxManifest, SameHost: true})
+	for i := 0; i < len(others) && err == nil; i++ {
+		var is digest.Digest
+		err = m.document(ctx, r, others[i], func(doc *fetch.Document) error {
+			is = digest.FromBytes(doc.Body)
+			return nil
+		})
 		switch {
-		case errors.Is(fetch.Absent(err), sources.ErrNotFound):
-		case err != nil:
-			return err
-		case digest.FromBytes(doc.Body) == of:
-			err := fmt.Errorf("%s:%s: not removed, because the tag %s refers to the same index, and the registry can only remove both", r, tag(v), other)
-			return sources.WithHint(err, "remove the tag %s first", other)
+		case isAbsent(err):
+			err = nil
+		case is == of:
+			err := fmt.Errorf("%s:%s: not removed, because the tag %s refers to the same index, and the registry can only remove both", r, tag(v), others[i])
+			return sources.WithHint(err, "remove the tag %s first", others[i])
 		}
 	}
-	return nil
+	return err
 }
-
-// smallFile is the size of a file, in bytes, up to which a manifest contains it.
-const smallFile = 64 << 10
 
 // pushEvidence stores the evidence for the index of a version, before that.
 func (m *Mirror) pushEvidence(ctx context.Context, r Repository, of v1.Descriptor, files evidence.Files) error {

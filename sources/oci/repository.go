@@ -72,13 +72,3 @@ func versionOf(tag string) (sources.Version, error) {
 	}
 	return v, err
 }
-
-// Credentials are for a repository. The zero Credentials are none.
-type Credentials struct {
-	Username, Password string
-
-	// An access token is sent as it is. A refresh token is exchanged for one.
-	AccessToken, RefreshToken string
-
-	From string // where they are configured, for messages
-}
