@@ -15,9 +15,6 @@ import (
 // ErrForeign matches the error of a place for something that isn't a release of a provider, although it has the name of one.
 var ErrForeign = oci.ErrForeign
 
-// An OccupiedError reports a repository that belongs to a different provider.
-type OccupiedError = oci.OccupiedError
-
 // OCI is a [Target] in OCI registries.
 type OCI struct {
 	*oci.Mirror

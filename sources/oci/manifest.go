@@ -41,6 +41,10 @@ var acceptManifests = strings.Join([]string{
 	"application/vnd.docker.distribution.manifest.list.v2+json", "application/vnd.docker.distribution.manifest.v2+json",
 }, ", ")
 
+// annotationProvider is the address of the provider of an index, as Larder pushes it. A template may map several providers to a
+// repository.
+const annotationProvider = "vnd.larder.provider"
+
 // An index is the index of a version.
 type index struct {
 	v1.Index
@@ -57,27 +61,13 @@ func (x *index) weight() int {
 	return 1<<10 + 4*x.size
 }
 
-// annotationProvider is the address of the provider of an index, as Larder pushes it. A template may map several providers to a
-// repository.
-const annotationProvider = "vnd.larder.provider"
-
 // provider returns the provider that the index states.
 func (x *index) provider() (sources.Provider, bool) {
 	p, err := sources.ParseProvider(x.Annotations[annotationProvider], sources.Terraform)
 	return p, err == nil && p.String() == x.Annotations[annotationProvider]
 }
 
-// An OccupiedError is a repository with versions of another provider.
-type OccupiedError struct {
-	In           Repository
-	Theirs, Ours sources.Provider
-}
-
-func (e *OccupiedError) Error() string {
-	return fmt.Sprintf("%s has versions of %s, and not of %s", e.In, e.Theirs, e.Ours)
-}
-
-// isOf returns an [OccupiedError] if the index states another provider.
+// isOf returns an error if the index states another provider.
 func (x *index) isOf(r Repository, p sources.Provider) error {
 	theirs, ok := x.provider()
 	if !ok || theirs == p {
@@ -87,15 +77,8 @@ func (x *index) isOf(r Repository, p sources.Provider) error {
 	if theirs.Host != p.Host {
 		missing = "${hostname}"
 	}
-	return sources.WithHint(&OccupiedError{r, theirs, p}, "add %s to the template, or choose another one for this provider", missing)
-}
-
-// wrap adds the URL to an error about the index.
-func (x *index) wrap(err error) error {
-	if err == nil {
-		return nil
-	}
-	return fmt.Errorf("%s: %w", x.place, err)
+	err := fmt.Errorf("%s has versions of %s, and not of %s", r, theirs, p)
+	return sources.WithHint(err, "add %s to the template, or choose another one for this provider", missing)
 }
 
 // document reads the manifest or the index with a tag or a digest.
@@ -132,11 +115,25 @@ func parseIndex(doc *fetch.Document) (*index, error) {
 	case err != nil:
 		return nil, fmt.Errorf("the index is not valid: %w", err)
 	case x.MediaType != v1.MediaTypeImageIndex:
-		return nil, fmt.Errorf("the index has the media type %q, and not %s", fetch.Printable(x.MediaType), v1.MediaTypeImageIndex)
+		return nil, unexpected("the index", "media type", x.MediaType, v1.MediaTypeImageIndex)
 	case x.ArtifactType != typeProvider:
 		return nil, isForeign("the index has the artifact type %q, and not "+typeProvider, x.ArtifactType)
 	}
 	return x, nil
+}
+
+// unexpected is the error for something of another type than Larder reads.
+func unexpected(what, member, is, want string) error {
+	return fmt.Errorf("%s has the %s %q, and not %s", what, member, fetch.Printable(is), want)
+}
+
+// ErrForeign matches the error for a tag of something other than a version of a provider.
+var ErrForeign = errors.New("not a version of a provider")
+
+// isForeign returns the error for a tag of something of another type.
+func isForeign(format, is string) error {
+	return sources.WithHint(fmt.Errorf("%w: "+format, ErrForeign, fetch.Printable(is)),
+		"is this a container image? larder mirror push writes providers in the form that OpenTofu installs")
 }
 
 // decode decodes a manifest or an index. Its error is not about the document as a whole.
@@ -147,45 +144,26 @@ func decode(doc *fetch.Document, to any) error {
 	return json.Unmarshal(doc.Body, to)
 }
 
-// ErrForeign matches the error for a tag of something other than a version of a provider.
-var ErrForeign = errors.New("not a version of a provider")
-
-// foreign is the error of a tag that is no provider. It matches [ErrForeign].
-type foreign struct{ error }
-
-// Is implements the interface of [errors.Is].
-func (foreign) Is(target error) bool { return target == ErrForeign }
-
-// isForeign returns the error for a tag that is no provider.
-func isForeign(format, kind string) error {
-	return sources.WithHint(foreign{fmt.Errorf(format, fetch.Printable(kind))},
-		"is this a container image? larder mirror push writes providers in the form that OpenTofu installs")
-}
-
 // entry returns the descriptor of the manifest for a platform. The error matches [sources.ErrNoPlatform] if there is none.
 func (x *index) entry(platform sources.Platform) (found v1.Descriptor, err error) {
-	count, others := 0, []string{}
-	for _, d := range x.Manifests {
-		switch p, ok := platformOf(d); {
-		case !ok:
-		case p != platform:
-			others = append(others, fetch.Printable(p.String()))
-		case d.MediaType != v1.MediaTypeImageManifest:
-			return found, fmt.Errorf("a manifest has the media type %q, and not %s", fetch.Printable(d.MediaType), v1.MediaTypeImageManifest)
-		default:
-			count, found = count+1, d
-		}
-	}
+	ours := slices.DeleteFunc(slices.Clone(x.Manifests), func(d v1.Descriptor) bool {
+		p, ok := platformOf(d)
+		return !ok || p != platform
+	})
+	others := x.platforms()
 	switch {
-	case count > 1:
-		return found, fmt.Errorf("%d manifests are for %s", count, platform)
-	case count == 1:
-		return found, nil
-	case len(others) > 0:
-		slices.Sort(others)
-		return found, sources.WithHint(sources.ErrNoPlatform, "the version is there for %s", strings.Join(slices.Compact(others), ", "))
+	case len(ours) == 0 && len(others) > 0:
+		err = sources.WithHint(sources.ErrNoPlatform, "the version is there for %s", strings.Join(sources.Texts(others), ", "))
+	case len(ours) == 0:
+		err = fmt.Errorf("no manifest has the artifact type %s and a platform", typeTarget)
+	case len(ours) > 1:
+		err = fmt.Errorf("%d manifests are for %s", len(ours), platform)
+	case ours[0].MediaType != v1.MediaTypeImageManifest:
+		err = unexpected("a manifest", "media type", ours[0].MediaType, v1.MediaTypeImageManifest)
+	default:
+		return ours[0], nil
 	}
-	return found, fmt.Errorf("no manifest has the artifact type %s and a platform", typeTarget)
+	return found, fmt.Errorf("%s: %w", x.place, err)
 }
 
 // platformOf returns the platform of a manifest of an index. Manifests that engines don't install have none.
@@ -219,11 +197,8 @@ func (m *Mirror) archive(ctx context.Context, r Repository, d v1.Descriptor) (Ar
 	if err != nil {
 		return Archive{}, fmt.Errorf("%s: %w", r.at("manifests/"+d.Digest.String()), err)
 	}
-	return Archive{
-		URL:  r.at("blobs/" + layer.Digest.String()),
-		Hash: sources.Hash(sources.ZH + ":" + layer.Digest.Encoded()),
-		Size: layer.Size,
-	}, nil
+	hash := sources.Hash(sources.ZH + ":" + layer.Digest.Encoded())
+	return Archive{URL: r.at("blobs/" + layer.Digest.String()), Hash: hash, Size: layer.Size}, nil
 }
 
 // archiveLayer returns the only layer that is an archive.
@@ -231,7 +206,7 @@ func archiveLayer(manifest v1.Manifest, d v1.Descriptor) (found v1.Descriptor, e
 	layers := slices.DeleteFunc(slices.Clone(manifest.Layers), func(l v1.Descriptor) bool { return l.MediaType != typeArchive })
 	switch {
 	case manifest.ArtifactType != typeTarget:
-		return found, fmt.Errorf("the manifest has the artifact type %q, and not %s", fetch.Printable(manifest.ArtifactType), typeTarget)
+		return found, unexpected("the manifest", "artifact type", manifest.ArtifactType, typeTarget)
 	case len(layers) != 1:
 		return found, fmt.Errorf("the manifest has %d layers of the media type %s, and not one", len(layers), typeArchive)
 	}
@@ -266,7 +241,7 @@ func parseManifest(doc *fetch.Document, d v1.Descriptor) (manifest v1.Manifest, 
 		return manifest, fmt.Errorf("the manifest has the digest %s and %d bytes, and not those in the index that refers to it", got, len(doc.Body))
 	}
 	if err = decode(doc, &manifest); err == nil && manifest.MediaType != v1.MediaTypeImageManifest {
-		err = fmt.Errorf("the manifest has the media type %q, and not %s", fetch.Printable(manifest.MediaType), v1.MediaTypeImageManifest)
+		err = unexpected("the manifest", "media type", manifest.MediaType, v1.MediaTypeImageManifest)
 	}
 	return manifest, err
 }

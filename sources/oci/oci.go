@@ -164,7 +164,7 @@ func (m *Mirror) locate(ctx context.Context, id sources.PackageID) (p sources.Pa
 	}
 	entry, err := x.entry(id.Platform)
 	if err != nil {
-		return p, x.wrap(err)
+		return p, err
 	}
 	group, inner := errgroup.WithContext(ctx)
 	var archive Archive
@@ -216,7 +216,7 @@ func (m *Mirror) archives(
 ) (map[sources.Platform]Archive, error) {
 	platforms := x.platforms()
 	if len(platforms) > maxPlatforms {
-		return nil, x.wrap(tooLong("platforms", maxPlatforms))
+		return nil, fmt.Errorf("%s: %w", x.place, tooLong("platforms", maxPlatforms))
 	}
 	all := map[sources.Platform]Archive{}
 	var mu sync.Mutex
@@ -225,11 +225,8 @@ func (m *Mirror) archives(
 	for _, platform := range platforms {
 		group.Go(func() error {
 			entry, err := x.entry(platform)
-			if err != nil {
-				return x.wrap(err)
-			}
 			archive, ok := known[entry.Digest]
-			if !ok {
+			if err == nil && !ok {
 				archive, err = m.archive(ctx, r, entry)
 			}
 			if known != nil && isAbsent(err) {

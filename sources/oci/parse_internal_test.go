@@ -85,8 +85,7 @@ func FuzzManifests(f *testing.F) {
 			for _, p := range x.platforms() {
 				_, _ = x.entry(p)
 			}
-			x.replaces(added)
-			now := x.changed(sources.Provider{Host: "example.com", Namespace: "acme", Type: "widget"}, added, nil)
+			now, _ := x.changed(sources.Provider{Host: "example.com", Namespace: "acme", Type: "widget"}, added, nil)
 			sourcetest.Expect(t, len(now.Manifests) > 0, "nothing left")
 			_, err := json.Marshal(now)
 			sourcetest.Check(t, err)

@@ -75,13 +75,13 @@ func (m *Mirror) put(ctx context.Context, p sources.Provider, r Repository, v so
 	if err := group.Wait(); err != nil {
 		return err
 	}
-	now := was.changed(p, added, c.Remove)
+	now, replaced := was.changed(p, added, c.Remove)
 	if len(now.Manifests) == 0 {
 		return m.removeTag(ctx, r, v, was)
 	}
 	d, data := encode(v1.MediaTypeImageIndex, typeProvider, now)
 	signed, changed := c.Signed, d.Digest != was.digest
-	if signed == nil && was.digest != "" && changed && !was.replaces(added) { // it stays, as far as it can be read
+	if signed == nil && was.digest != "" && changed && !replaced { // it stays, as far as it can be read
 		if kept, err := m.signed(ctx, r, was, nil); err == nil && kept != nil {
 			if files, err := evidence.Pack(kept); err == nil {
 				signed = &files
@@ -89,12 +89,10 @@ func (m *Mirror) put(ctx context.Context, p sources.Provider, r Repository, v so
 		}
 	}
 	if signed != nil {
-		if err := m.pushEvidence(ctx, r, d, *signed); err != nil {
-			return err
-		}
+		err = m.pushEvidence(ctx, r, d, *signed)
 	}
-	if !changed {
-		return nil
+	if err != nil || !changed {
+		return err
 	}
 	return m.pushManifest(ctx, r, d, data, tag(v))
 }
@@ -190,7 +188,7 @@ func (m *Mirror) look(ctx context.Context, r Repository, v sources.Version, pack
 	return err
 }
 
-// occupied returns an [OccupiedError] if the newest version in a repository is that of another provider.
+// occupied returns an error if the newest version in a repository is that of another provider.
 func (m *Mirror) occupied(ctx context.Context, r Repository, p sources.Provider) error {
 	x, err := m.newest.Get(ctx, r, func() (*index, error) {
 		if versions, err := m.versions(ctx, r); err == nil && len(versions) > 0 {
@@ -217,44 +215,37 @@ func (m *Mirror) indexOrEmpty(ctx context.Context, r Repository, v sources.Versi
 	return x, err
 }
 
-// replaces reports whether the index has other manifests for the platforms of these.
-func (x *index) replaces(added []v1.Descriptor) bool {
-	return slices.ContainsFunc(x.Manifests, func(d v1.Descriptor) bool {
-		return slices.ContainsFunc(added, func(a v1.Descriptor) bool {
-			return samePlatform(a, d) && d.Digest != a.Digest
-		})
-	})
-}
-
-func samePlatform(a, b v1.Descriptor) bool {
-	p, ok := platformOf(a)
-	q, too := platformOf(b)
-	return ok && too && p == q
-}
-
-// changed returns the index of a provider with other packages. Its manifests are sorted, so that the same packages have the same
-// index.
-func (x *index) changed(p sources.Provider, added []v1.Descriptor, removed []sources.Platform) v1.Index {
-	now := x.Index
-	now.Manifests = slices.DeleteFunc(slices.Clone(x.Manifests), func(d v1.Descriptor) bool {
+// changed returns the index of a provider with other packages, and whether other archives take the place of some. Its manifests are
+// sorted, so that the same packages have the same index.
+func (x *index) changed(p sources.Provider, added []v1.Descriptor, removed []sources.Platform) (now v1.Index, replaced bool) {
+	now = x.Index
+	now.Manifests = slices.Clone(added)
+	for _, d := range x.Manifests {
 		platform, ok := platformOf(d)
-		return ok && slices.Contains(removed, platform) ||
-			slices.ContainsFunc(added, func(a v1.Descriptor) bool { return samePlatform(a, d) })
-	})
-	now.Manifests = append(now.Manifests, added...)
+		i := slices.IndexFunc(added, func(a v1.Descriptor) bool {
+			other, _ := platformOf(a)
+			return ok && other == platform
+		})
+		switch {
+		case i >= 0:
+			replaced = replaced || added[i].Digest != d.Digest
+		case !ok || !slices.Contains(removed, platform):
+			now.Manifests = append(now.Manifests, d)
+		}
+	}
+	place := func(d v1.Descriptor) string {
+		if p, ok := platformOf(d); ok {
+			return p.String()
+		}
+		return "~" // last
+	}
+	slices.SortStableFunc(now.Manifests, func(a, b v1.Descriptor) int { return strings.Compare(place(a), place(b)) })
 	if _, ok := x.provider(); !ok {
 		now.Annotations = map[string]string{}
 		maps.Copy(now.Annotations, x.Annotations)
 		now.Annotations[annotationProvider] = p.String()
 	}
-	place := func(d v1.Descriptor) string {
-		if d.Platform == nil {
-			return "~" // last
-		}
-		return d.Platform.OS + "_" + d.Platform.Architecture
-	}
-	slices.SortStableFunc(now.Manifests, func(a, b v1.Descriptor) int { return strings.Compare(place(a), place(b)) })
-	return now
+	return now, replaced
 }
 
 // removeTag removes a version.
