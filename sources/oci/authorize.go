@@ -69,28 +69,6 @@ func (a *authorizer) of(name string) *granted {
 	return g.(*granted)
 }
 
-// A refusal is an answer with its body in memory, which may be the answer to several requests.
-type refusal struct {
-	answer http.Response
-	body   []byte
-}
-
-func newRefusal(resp *http.Response) *refusal {
-	body, _ := io.ReadAll(io.LimitReader(resp.Body, maxRefusal))
-	resp.Body.Close()
-	resp.Body, resp.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
-	return &refusal{*resp, body}
-}
-
-// Error implements error, because the library loses the answer of a token server.
-func (r *refusal) Error() string { return r.answer.Status }
-
-func (r *refusal) response() *http.Response {
-	resp := r.answer
-	resp.Body = io.NopCloser(bytes.NewReader(r.body))
-	return &resp
-}
-
 // A roundTripper is a function as [http.RoundTripper].
 type roundTripper func(*http.Request) (*http.Response, error)
 
@@ -102,7 +80,7 @@ func (f roundTripper) RoundTrip(req *http.Request) (*http.Response, error) { ret
 func (a *authorizer) Send(req *http.Request, next http.RoundTripper) (*http.Response, error) {
 	name := nameIn(req.URL.Path)
 	g := a.of(name)
-	var denied *refusal // of the request itself
+	var denied *http.Response // to the request itself, which the library drops
 	over := roundTripper(func(r *http.Request) (*http.Response, error) {
 		own := *r.URL == *req.URL
 		if err := a.checkRealm(r); err != nil && !own {
@@ -110,15 +88,20 @@ func (a *authorizer) Send(req *http.Request, next http.RoundTripper) (*http.Resp
 		}
 		resp, err := next.RoundTrip(r)
 		switch {
-		case own && err == nil && resp.StatusCode == http.StatusUnauthorized:
-			denied = newRefusal(resp)
-		case own:
-		case err != nil:
+		case err != nil && !own:
 			return nil, &fetch.TokenError{URL: r.URL, Err: err}
-		case resp.StatusCode != http.StatusOK:
-			return nil, newRefusal(resp)
+		case err != nil, own && resp.StatusCode != http.StatusUnauthorized, !own && resp.StatusCode == http.StatusOK:
+			return resp, err
 		}
-		return resp, err
+		body, _ := io.ReadAll(io.LimitReader(resp.Body, maxRefusal))
+		resp.Body.Close()
+		if !own {
+			at := url.URL{Scheme: req.URL.Scheme, Host: req.URL.Host, Path: req.URL.Path}
+			return nil, &fetch.StatusError{Code: resp.StatusCode, URL: at.String(), Request: r}
+		}
+		resp.Body = io.NopCloser(bytes.NewReader(body))
+		denied = resp
+		return resp, nil
 	})
 	client := auth.Client{
 		ClientID: "larder", Cache: g.tokens,
@@ -144,14 +127,14 @@ func (a *authorizer) Send(req *http.Request, next http.RoundTripper) (*http.Resp
 		return resp, nil
 	}
 	// The errors of the library contain URLs, and lose the status.
-	refused, answered := errors.AsType[*refusal](err)
+	refused, answered := errors.AsType[*fetch.StatusError](err)
 	without, failed := errors.AsType[*fetch.CredentialsError](err)
 	sent, network := errors.AsType[*url.Error](err)
 	switch {
 	case answered:
-		return refused.response(), nil
+		return nil, refused
 	case errors.Is(err, auth.ErrBasicCredentialNotFound):
-		return denied.response(), nil
+		return denied, nil
 	case failed:
 		return nil, without
 	case network && sent.Op != "parse":
