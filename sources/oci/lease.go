@@ -61,21 +61,17 @@ func (m *Mirror) lease(ctx context.Context, r Repository) (text string, err erro
 // SetLease writes the lease, or removes it if the text is empty: then the tag remains, because few users may remove
 // one. Registries can't write on a condition, so it waits and reads again: the error matches [ErrMoved] if another
 // program has written its own meanwhile.
-func (m *Mirror) SetLease(ctx context.Context, p sources.Provider, text string) error {
+func (m *Mirror) SetLease(ctx context.Context, p sources.Provider, text string) (err error) {
+	defer func() { err = m.about(p, err) }()
 	r, err := m.repository(p)
-	if err == nil {
-		err = m.setLease(ctx, r, text)
+	if err != nil {
+		return err
 	}
-	return m.about(p, err)
-}
-
-func (m *Mirror) setLease(ctx context.Context, r Repository, text string) error {
 	began := time.Now()
 	manifest := newManifest(typeLease, v1.DescriptorEmptyJSON)
 	manifest.Annotations = map[string]string{annotationLease: text}
 	d, data := encode(v1.MediaTypeImageManifest, typeLease, manifest)
-	err := m.pushEmpty(ctx, r)
-	if err == nil {
+	if err = m.pushEmpty(ctx, r); err == nil {
 		err = m.pushManifest(ctx, r, d, data, leaseTag)
 	}
 	if err != nil || text == "" {

@@ -62,25 +62,59 @@ func (m *Mirror) String() string { return "OCI mirror " + m.template.String() }
 
 // Versions lists the versions of p, which are tags of its repository. OpenTofu also lists 1.4.0 if there is the tag
 // 01.4.0, and then can't install it. Errors have the type *sources.ProviderError.
-func (m *Mirror) Versions(ctx context.Context, p sources.Provider) (sources.Listing, error) {
+func (m *Mirror) Versions(ctx context.Context, p sources.Provider) (listing sources.Listing, err error) {
 	r, err := m.repository(p)
-	var versions []sources.Version
 	if err == nil {
-		versions, err = m.versions(ctx, r)
+		listing.From = []string{"OCI mirror " + r.String()}
+		listing.Versions, err = m.versions(ctx, r)
 	}
-	if err != nil {
-		return sources.Listing{}, m.about(p, err)
-	}
-	return sources.Listing{Versions: versions, From: []string{"OCI mirror " + r.String()}}, nil
+	return listing, m.about(p, err)
 }
 
 // Package returns a package with its location and checksum. Errors have the type *sources.PackageError.
-func (m *Mirror) Package(ctx context.Context, id sources.PackageID) (sources.Package, error) {
-	p, err := m.locate(ctx, id)
+func (m *Mirror) Package(ctx context.Context, id sources.PackageID) (p sources.Package, err error) {
+	defer func() {
+		if err != nil {
+			err = &sources.PackageError{ID: id, Source: fetch.Answering(m.String(), err), Err: err}
+		}
+	}()
+	r, err := m.repository(id.Provider)
 	if err != nil {
-		return sources.Package{}, &sources.PackageError{ID: id, Source: fetch.Answering(m.String(), err), Err: err}
+		return p, err
 	}
-	return p, nil
+	x, err := m.index(ctx, r, id.Version)
+	if isAbsent(err) { // like OpenTofu, Larder doesn't look further, even if another method has listed the version
+		err = sources.WithHint(err, "%s has no version %s: push it there, or exclude the provider from the mirror. "+
+			"As with tofu, no other installation method takes its place", r, id.Version)
+	}
+	if err != nil {
+		return p, err
+	}
+	entry, err := x.entry(id.Platform)
+	if err != nil {
+		return p, err
+	}
+	group, inner := errgroup.WithContext(ctx)
+	var archive Archive
+	group.Go(func() (err error) {
+		archive, err = m.archive(inner, r, entry)
+		return err
+	})
+	signed, warnings, err := m.evidence(ctx, r, x, id.Version)
+	if err := errors.Join(group.Wait(), err); err != nil {
+		return p, err
+	}
+	return sources.Package{
+		ID:       id,
+		Location: sources.Location{URL: archive.URL},
+		Filename: id.Filename(),
+		Size:     archive.Size,
+		Hashes:   []sources.Hash{archive.Hash},
+		Signed:   signed,
+		Source:   m.String(),
+		Kind:     sources.FromOCI,
+		Warnings: warnings,
+	}, nil
 }
 
 // A Release is a version in a repository.
@@ -102,9 +136,26 @@ type Archive struct {
 
 // Release returns what the mirror has for a version. The error matches [sources.ErrNotFound] if it does not have the
 // version.
-func (m *Mirror) Release(ctx context.Context, p sources.Provider, v sources.Version) (Release, error) {
-	r, err := m.release(ctx, p, v)
-	return r, m.aboutVersion(p, v, err)
+func (m *Mirror) Release(ctx context.Context, p sources.Provider, v sources.Version) (all Release, err error) {
+	defer func() { err = m.aboutVersion(p, v, err) }()
+	all.Provider = p
+	r, err := m.repository(p)
+	if err != nil {
+		return all, err
+	}
+	x, err := m.index(ctx, r, v)
+	if err != nil {
+		return all, fetch.Absent(err)
+	}
+	if stated, ok := x.provider(); ok {
+		if at, err := m.template.Repository(stated); err == nil && at == r {
+			all.Provider = stated
+		}
+	}
+	if all.Archives, err = m.archives(ctx, r, x, nil); err == nil {
+		all.Signed, all.Warnings, err = m.evidence(ctx, r, x, v)
+	}
+	return all, err
 }
 
 // Detail implements [sources.Detailer]. Registries don't state protocols.
@@ -147,67 +198,6 @@ func (m *Mirror) repository(p sources.Provider) (Repository, error) {
 	}
 	m.prepare(r.Registry)
 	return r, nil
-}
-
-func (m *Mirror) locate(ctx context.Context, id sources.PackageID) (p sources.Package, err error) {
-	r, err := m.repository(id.Provider)
-	if err != nil {
-		return p, err
-	}
-	x, err := m.index(ctx, r, id.Version)
-	if isAbsent(err) { // like OpenTofu, Larder doesn't look further, even if another method has listed the version
-		err = sources.WithHint(err, "%s has no version %s: push it there, or exclude the provider from the mirror. "+
-			"As with tofu, no other installation method takes its place", r, id.Version)
-	}
-	if err != nil {
-		return p, err
-	}
-	entry, err := x.entry(id.Platform)
-	if err != nil {
-		return p, err
-	}
-	group, inner := errgroup.WithContext(ctx)
-	var archive Archive
-	group.Go(func() (err error) {
-		archive, err = m.archive(inner, r, entry)
-		return err
-	})
-	signed, warnings, err := m.evidence(ctx, r, x, id.Version)
-	if err := errors.Join(group.Wait(), err); err != nil {
-		return p, err
-	}
-	return sources.Package{
-		ID:       id,
-		Location: sources.Location{URL: archive.URL},
-		Filename: id.Filename(),
-		Size:     archive.Size,
-		Hashes:   []sources.Hash{archive.Hash},
-		Signed:   signed,
-		Source:   m.String(),
-		Kind:     sources.FromOCI,
-		Warnings: warnings,
-	}, nil
-}
-
-func (m *Mirror) release(ctx context.Context, p sources.Provider, v sources.Version) (all Release, err error) {
-	all.Provider = p
-	r, err := m.repository(p)
-	if err != nil {
-		return all, err
-	}
-	x, err := m.index(ctx, r, v)
-	if err != nil {
-		return all, fetch.Absent(err)
-	}
-	if stated, ok := x.provider(); ok {
-		if at, err := m.template.Repository(stated); err == nil && at == r {
-			all.Provider = stated
-		}
-	}
-	if all.Archives, err = m.archives(ctx, r, x, nil); err == nil {
-		all.Signed, all.Warnings, err = m.evidence(ctx, r, x, v)
-	}
-	return all, err
 }
 
 // archives returns the archives to which an index refers. The manifests of known ones aren't read.

@@ -45,20 +45,10 @@ type Added struct {
 // Put changes a version in the repository of a provider, as the Mirror has read it last. Readers see the old version or
 // the new one, and its archives and its evidence are there before. Only one program may change a repository at the same
 // time. Errors have the type *sources.ProviderError.
-func (m *Mirror) Put(ctx context.Context, p sources.Provider, v sources.Version, c Change) error {
-	r, err := m.repository(p)
-	if err == nil {
-		err = m.put(ctx, p, r, v, c)
-	}
-	return m.aboutVersion(p, v, err)
-}
-
-func (m *Mirror) put(ctx context.Context, p sources.Provider, r Repository, v sources.Version, c Change) error {
+func (m *Mirror) Put(ctx context.Context, p sources.Provider, v sources.Version, c Change) (err error) {
+	defer func() { err = m.aboutVersion(p, v, err) }()
+	r, was, err := m.indexOf(ctx, p, v, false)
 	defer m.indexes.Forget(r.at("manifests/" + tag(v)))
-	was, err := m.indexOrEmpty(ctx, r, v)
-	if err == nil {
-		err = was.isOf(r, p)
-	}
 	if err != nil {
 		return err
 	}
@@ -146,26 +136,16 @@ func (a Added) manifest() (layer v1.Descriptor, manifest []byte, d v1.Descriptor
 // Look returns what the repository of a provider has of a version, with its evidence if there are files of evidence. It reads nothing but
 // the index and the list of referrers if Larder has pushed these packages and these files. The error matches [sources.ErrNotFound] if there
 // is no such version.
-func (m *Mirror) Look(ctx context.Context, p sources.Provider, v sources.Version, packages []Added, files *evidence.Files) (Release, error) {
-	r, err := m.repository(p)
-	all := Release{Provider: p}
-	if err == nil {
-		err = m.look(ctx, r, v, packages, files, &all)
-	}
-	return all, m.aboutVersion(p, v, err)
-}
-
-func (m *Mirror) look(ctx context.Context, r Repository, v sources.Version, packages []Added, files *evidence.Files, all *Release) error {
-	m.indexes.Forget(r.at("manifests/" + tag(v)))
-	x, err := m.indexOrEmpty(ctx, r, v)
-	if err == nil {
-		err = x.isOf(r, all.Provider)
-	}
+func (m *Mirror) Look(
+	ctx context.Context, p sources.Provider, v sources.Version, packages []Added, files *evidence.Files,
+) (all Release, err error) {
+	defer func() { err = m.aboutVersion(p, v, err) }()
+	r, x, err := m.indexOf(ctx, p, v, true)
 	if err == nil && x.digest == "" {
-		err = cmp.Or(m.occupied(ctx, r, all.Provider), sources.ErrNotFound)
+		err = cmp.Or(m.occupied(ctx, r, p), sources.ErrNotFound)
 	}
 	if err != nil {
-		return err
+		return all, err
 	}
 	known := map[digest.Digest]Archive{}
 	for _, a := range packages {
@@ -179,13 +159,13 @@ func (m *Mirror) look(ctx context.Context, r Repository, v sources.Version, pack
 	}
 	m.evidences.Forget(r.at(x.digest.String()))
 	if err != nil || files == nil {
-		return err
+		return all, err
 	}
 	all.Signed, err = m.signed(ctx, r, x, files)
 	if failed, ok := errors.AsType[*fetch.Error](err); ctx.Err() == nil && (!ok || failed.Cause() == "") {
 		err = nil // it can't be read, also another time
 	}
-	return err
+	return all, err
 }
 
 // occupied returns an error if the newest version in a repository is that of another provider.
@@ -204,15 +184,23 @@ func (m *Mirror) occupied(ctx context.Context, r Repository, p sources.Provider)
 	return x.isOf(r, p)
 }
 
-// indexOrEmpty returns the index of a version, and an empty one if there is none.
-func (m *Mirror) indexOrEmpty(ctx context.Context, r Repository, v sources.Version) (*index, error) {
-	x, err := m.index(ctx, r, v)
-	if isAbsent(err) {
-		x = &index{Index: v1.Index{MediaType: v1.MediaTypeImageIndex, ArtifactType: typeProvider}}
-		x.SchemaVersion = 2
-		return x, nil
+// indexOf returns the repository of a provider, and the index of a version, which is empty if there is none. It is read again, or as
+// it was read last. The index of another provider is an error.
+func (m *Mirror) indexOf(ctx context.Context, p sources.Provider, v sources.Version, again bool) (r Repository, x *index, err error) {
+	if r, err = m.repository(p); err != nil {
+		return r, nil, err
 	}
-	return x, err
+	if again {
+		m.indexes.Forget(r.at("manifests/" + tag(v)))
+	}
+	if x, err = m.index(ctx, r, v); isAbsent(err) {
+		x, err = &index{Index: v1.Index{MediaType: v1.MediaTypeImageIndex, ArtifactType: typeProvider}}, nil
+		x.SchemaVersion = 2
+	}
+	if err == nil {
+		err = x.isOf(r, p)
+	}
+	return r, x, err
 }
 
 // changed returns the index of a provider with other packages, and whether other archives take the place of some. Its manifests are

@@ -28,17 +28,10 @@ func ParseTemplate(text string) (Template, error) {
 		return Template{}, templateError(ds)
 	}
 	t := Template{text, expr}
-	variables := map[string]cty.Value{}
-	for _, part := range parts {
-		variables[part.variable] = cty.UnknownVal(cty.String)
-	}
 	for name := range t.used() {
-		if _, ok := variables[name]; !ok {
+		if !slices.ContainsFunc(parts, func(p part) bool { return p.variable == name }) {
 			return Template{}, sources.WithHint(fmt.Errorf("there is no variable %s", name), "the variables are hostname, namespace and type")
 		}
-	}
-	if _, ds := expr.Value(&hcl.EvalContext{Variables: variables}); ds.HasErrors() {
-		return Template{}, templateError(ds)
 	}
 	sample, err := t.Repository(samples[0])
 	if err == nil && sample.Name == "" {
@@ -53,11 +46,13 @@ var samples = [2]sources.Provider{
 	{Host: "example.net", Namespace: "other-namespace", Type: "other-type"},
 }
 
-// parts are the variables of a template, and the parts of addresses that they stand for.
-var parts = []struct {
+// A part is a variable of a template, and the part of addresses that it stands for.
+type part struct {
 	variable string
 	of       func(sources.Pattern) string
-}{
+}
+
+var parts = []part{
 	{"hostname", func(p sources.Pattern) string { return p.Host }},
 	{"namespace", func(p sources.Pattern) string { return p.Namespace }},
 	{"type", func(p sources.Pattern) string { return p.Type }},
