@@ -98,39 +98,42 @@ func (c *chain) origin() string {
 }
 
 // search looks in all places.
-func (c *chain) search(ctx context.Context) (credentials.Value, error) {
-	for _, look := range []func(context.Context) (string, credentials.Value, error){
-		c.variables, c.identity, c.profile, c.container, c.metadata,
-	} {
-		place, got, err := look(ctx)
-		switch {
-		case err == nil && got.AccessKeyID+got.SecretAccessKey == "":
-			continue
-		case err == nil && (got.AccessKeyID == "" || got.SecretAccessKey == ""):
-			err = errors.New("the access key or the secret key is missing")
-		}
-		if c.place = place; err != nil {
-			err = fmt.Errorf("credentials of %s: %w", place, err)
-		}
-		return got, err
-	}
-	return credentials.Value{}, ctx.Err()
-}
-
-// variables returns the credentials in variables.
-func (c *chain) variables(context.Context) (string, credentials.Value, error) {
-	keys := credentials.Value{
-		AccessKeyID: c.env.AccessKeyID, SecretAccessKey: c.env.SecretAccessKey, SessionToken: c.env.SessionToken,
-	}
-	return "AWS_ACCESS_KEY_ID", keys, nil
-}
-
-// identity returns the credentials for the token of an identity provider in variables.
-func (c *chain) identity(ctx context.Context) (place string, got credentials.Value, err error) {
-	if e := c.env; e.TokenFile != "" && e.RoleARN != "" {
+func (c *chain) search(ctx context.Context) (got credentials.Value, err error) {
+	e := c.env
+	p, err := c.settings()
+	inProfile := func(setting string) bool { return p[setting] != "" }
+	switch {
+	case e.AccessKeyID+e.SecretAccessKey != "":
+		c.place, err = "AWS_ACCESS_KEY_ID", nil
+		got.AccessKeyID, got.SecretAccessKey, got.SessionToken = e.AccessKeyID, e.SecretAccessKey, e.SessionToken
+	case e.TokenFile != "" && e.RoleARN != "":
+		c.place = "AWS_WEB_IDENTITY_TOKEN_FILE"
 		got, err = c.assumeRole(ctx, e.TokenFile, e.RoleARN, e.SessionName)
+	case err != nil, p == nil && e.Profile != "", slices.ContainsFunc(profileSettings, inProfile):
+		c.place = fmt.Sprintf("the profile %q", cmp.Or(e.Profile, "default"))
+		if err == nil {
+			got, err = c.profile(ctx, p)
+		}
+	case e.ContainerURL != "":
+		c.place = "the container"
+		got, err = c.container(ctx)
+	case !e.NoMetadata:
+		c.place = "the EC2 instance"
+		got, _ = ask(ctx, c.direct, metadataTimeout, credentials.IAM{Endpoint: metadataService}) // other machines have none
 	}
-	return "AWS_WEB_IDENTITY_TOKEN_FILE", got, err
+	if err == nil && (got.AccessKeyID == "") != (got.SecretAccessKey == "") {
+		err = errors.New("the access key or the secret key is missing")
+	}
+	if err != nil {
+		err = fmt.Errorf("credentials of %s: %w", c.place, err)
+	}
+	return got, cmp.Or(err, ctx.Err())
+}
+
+// profileSettings are those of which a profile with credentials has one.
+var profileSettings = []string{
+	"aws_access_key_id", "aws_secret_access_key", "credential_process",
+	"role_arn", "sso_session", "sso_start_url", "sso_account_id", "login_session",
 }
 
 // settings returns the settings of the profile. They are nil if neither file has it. Those in the file of credentials
@@ -163,29 +166,23 @@ func (c *chain) region() string {
 	return cmp.Or(c.env.Region, settings["region"])
 }
 
-// profile returns the credentials of the profile, or those that it describes.
-func (c *chain) profile(ctx context.Context) (place string, got credentials.Value, err error) {
-	name := cmp.Or(c.env.Profile, "default")
-	place = fmt.Sprintf("the profile %q", name)
-	p, err := c.settings()
-	got = credentials.Value{
-		AccessKeyID: p["aws_access_key_id"], SecretAccessKey: p["aws_secret_access_key"],
-		SessionToken: p["aws_session_token"],
-	}
+// profile returns the credentials in the settings of the profile, or those that they describe.
+func (c *chain) profile(ctx context.Context, p map[string]string) (got credentials.Value, err error) {
+	got.AccessKeyID, got.SecretAccessKey = p["aws_access_key_id"], p["aws_secret_access_key"]
+	got.SessionToken = p["aws_session_token"]
 	switch {
-	case err != nil, got.AccessKeyID != "", got.SecretAccessKey != "":
-	case p == nil && c.env.Profile != "":
+	case got.AccessKeyID+got.SecretAccessKey != "":
+		return got, nil
+	case p == nil:
 		err = fmt.Errorf("it does not exist in %s or %s", c.env.ConfigFile, c.env.CredentialsFile)
-		err = sources.WithHint(err, "correct AWS_PROFILE, or add the profile with: aws configure --profile %s", name)
+		return got, sources.WithHint(err, "correct AWS_PROFILE, or add the profile with: aws configure --profile %s", c.env.Profile)
 	case p["role_arn"] != "" && p["web_identity_token_file"] != "":
-		got, err = c.assumeRole(ctx, p["web_identity_token_file"], p["role_arn"], p["role_session_name"])
+		return c.assumeRole(ctx, p["web_identity_token_file"], p["role_arn"], p["role_session_name"])
 	case p["credential_process"] != "":
-		got, err = process(ctx, p["credential_process"])
-	case p["role_arn"]+p["sso_session"]+p["sso_start_url"]+p["sso_account_id"]+p["login_session"] != "":
-		err = sources.WithHint(errors.New("it requires the AWS CLI to sign in"),
-			`run: eval "$(aws configure export-credentials --profile %s --format env)"`, name)
+		return process(ctx, p["credential_process"])
 	}
-	return place, got, err
+	return got, sources.WithHint(errors.New("it requires the AWS CLI to sign in"),
+		`run: eval "$(aws configure export-credentials --profile %s --format env)"`, cmp.Or(c.env.Profile, "default"))
 }
 
 // process runs the program in credential_process.
@@ -238,20 +235,14 @@ func (c *chain) assumeRole(ctx context.Context, tokenFile, role, session string)
 }
 
 // container returns the credentials of a container of ECS or EKS.
-func (c *chain) container(ctx context.Context) (place string, got credentials.Value, err error) {
-	if c.env.ContainerURL == "" {
-		return place, got, nil
-	}
+func (c *chain) container(ctx context.Context) (got credentials.Value, err error) {
 	u, err := url.Parse(c.env.ContainerURL)
-	if err == nil && u.Scheme != "https" && (u.Scheme != "http" || !local(u.Hostname())) {
-		err = errors.New("AWS_CONTAINER_CREDENTIALS_FULL_URI is neither an https URL nor an address of this machine")
+	if err != nil || u.Scheme != "https" && (u.Scheme != "http" || !local(u.Hostname())) {
+		return got, errors.New("AWS_CONTAINER_CREDENTIALS_FULL_URI is neither an https URL nor an address of this machine")
 	}
-	if err == nil {
-		service := credentials.IAM{}
-		service.Container.CredentialsFullURI = c.env.ContainerURL
-		got, err = ask(ctx, c.direct, roleTimeout, service)
-	}
-	return "the container", got, err
+	service := credentials.IAM{}
+	service.Container.CredentialsFullURI = c.env.ContainerURL
+	return ask(ctx, c.direct, roleTimeout, service)
 }
 
 // local reports whether a host is this machine, or an address at which container services answer on it.
@@ -259,12 +250,4 @@ func local(host string) bool {
 	ip, err := netip.ParseAddr(host)
 	services := []string{"169.254.170.2", "169.254.170.23", "fd00:ec2::23"}
 	return host == "localhost" || err == nil && (ip.IsLoopback() || slices.Contains(services, ip.String()))
-}
-
-// metadata returns the credentials of the role of an EC2 instance. Other machines, and instances without a role, have none.
-func (c *chain) metadata(ctx context.Context) (place string, got credentials.Value, err error) {
-	if !c.env.NoMetadata {
-		got, _ = ask(ctx, c.direct, metadataTimeout, credentials.IAM{Endpoint: metadataService})
-	}
-	return "the EC2 instance", got, nil
 }

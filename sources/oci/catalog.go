@@ -56,17 +56,15 @@ func (m *Mirror) providerOf(pattern *regexp.Regexp, r Repository, host sources.H
 	if match == nil {
 		return p, false
 	}
-	part := func(name, otherwise string) string {
-		if i := pattern.SubexpIndex(name); i >= 0 {
-			return match[i]
+	part := func(name string) string { return match[pattern.SubexpIndex(name)] }
+	if pattern.SubexpIndex("hostname") >= 0 {
+		parsed, err := sources.ParsePunycodeHost(part("hostname"))
+		if err != nil {
+			return p, false
 		}
-		return otherwise
+		host = parsed
 	}
-	h, err := sources.ParsePunycodeHost(part("hostname", host.ASCII()))
-	if err != nil {
-		return p, false
-	}
-	p, err = sources.ParseProvider(strings.Join([]string{string(h), part("namespace", ""), part("type", "")}, "/"), sources.Terraform)
+	p, err := sources.ParseProvider(strings.Join([]string{string(host), part("namespace"), part("type")}, "/"), sources.Terraform)
 	if err != nil {
 		return p, false
 	}

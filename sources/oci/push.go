@@ -288,18 +288,18 @@ func (m *Mirror) otherTags(ctx context.Context, r Repository, v sources.Version,
 		w, err := versionOf(name)
 		return (err != nil || name != tag(w)) && name != leaseTag && orasregistry.Reference{Reference: name}.ValidateReferenceAsTag() == nil
 	})
-	for i := 0; i < len(others) && err == nil; i++ {
-		var is digest.Digest
-		err = m.document(ctx, r, others[i], func(doc *fetch.Document) error {
-			is = digest.FromBytes(doc.Body)
+	for _, other := range others {
+		same := false
+		err := m.document(ctx, r, other, func(doc *fetch.Document) error {
+			same = digest.FromBytes(doc.Body) == of
 			return nil
 		})
-		switch {
-		case isAbsent(err):
-			err = nil
-		case is == of:
-			err := fmt.Errorf("%s:%s: not removed, because the tag %s refers to the same index, and the registry can only remove both", r, tag(v), others[i])
-			return sources.WithHint(err, "remove the tag %s first", others[i])
+		if err != nil && !isAbsent(err) {
+			return err
+		}
+		if same {
+			err := fmt.Errorf("%s:%s: not removed, because the tag %s refers to the same index, and the registry can only remove both", r, tag(v), other)
+			return sources.WithHint(err, "remove the tag %s first", other)
 		}
 	}
 	return err
