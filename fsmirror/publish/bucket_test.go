@@ -54,6 +54,7 @@ func TestStoreWithoutConditions(t *testing.T) {
 			stored.Add(1)
 		default:
 			w.WriteHeader(http.StatusNotFound)
+			fmt.Fprint(w, "<Error><Code>NoSuchKey</Code></Error>")
 		}
 	})
 	_, err := publish.Push(t.Context(), b, releases(t, "1.0.0", "1.1.0", "1.2.0"), publish.Options{Jobs: 1})
@@ -72,6 +73,7 @@ func TestLargeDirectories(t *testing.T) {
 			prefix := r.URL.Query().Get("prefix")
 			if !r.URL.Query().Has("list-type") {
 				w.WriteHeader(http.StatusNotFound)
+				fmt.Fprint(w, "<Error><Code>NoSuchKey</Code></Error>")
 				return
 			}
 			if prefix != dir+provider+"/" { // two directories are listed at once

@@ -20,9 +20,6 @@ var (
 	// ErrNoConditions matches the error of a conditional write to a store that has none. Not all such stores return
 	// an error: some ignore conditions.
 	ErrNoConditions = errors.New("the store does not support conditional writes")
-
-	// ErrFull matches the error of a write to a store without enough space, or beyond a quota.
-	ErrFull = errors.New("the store is full")
 )
 
 // An Error is a failed request. It names the object or the bucket.
@@ -61,7 +58,7 @@ func (e *Error) Unwrap() error { return e.Err }
 // Cause returns what is wrong with the bucket, which other requests to it share. It is empty if only this request may
 // have failed, or if that is what e wraps.
 func (e *Error) Cause() string {
-	if e.Code != "NoSuchBucket" && !slices.Contains([]error{fetch.ErrUnauthorized, ErrFull, ErrNoConditions}, e.kind) {
+	if e.Code != "NoSuchBucket" && !slices.Contains([]error{fetch.ErrUnauthorized, ErrNoConditions}, e.kind) {
 		return ""
 	}
 	bucket, _, _ := strings.Cut(e.Subject[len(scheme):], "/")
@@ -92,7 +89,7 @@ func (b *Bucket) failure(ctx context.Context, key string, err error) error {
 	}
 	e := b.fail(key, err)
 	if refusal := refusalIn(err); refusal != nil {
-		e.Code = b.codeOf(refusal)
+		e.Code = codeOf(refusal)
 		e.kind, _ = b.meaning(refusal)
 	}
 	switch unreachable := errors.As(err, new(*fetch.UnreachableError)); {
@@ -105,42 +102,26 @@ func (b *Bucket) failure(ctx context.Context, key string, err error) error {
 	return e
 }
 
-// codeOf returns the store's name for an error.
-func (b *Bucket) codeOf(refusal *fetch.StatusError) string {
-	switch {
-	case len(refusal.Codes) > 0:
-		return refusal.Codes[0]
-	case refusal.Code != http.StatusNotFound, b.aboutBucket(refusal.Request): // stores name a missing bucket
+// codeOf returns the store's name for an error, or "".
+func codeOf(refusal *fetch.StatusError) string {
+	if len(refusal.Codes) == 0 {
 		return ""
 	}
-	return "NoSuchKey"
-}
-
-// aboutBucket reports whether a request is about the bucket, and not about an object.
-func (b *Bucket) aboutBucket(req *http.Request) bool { return req.URL.Path == b.urlOf("", "").Path }
-
-// fullCodes are those of stores without space, and of quotas.
-var fullCodes = []string{
-	"QuotaExceeded", "XMinioStorageFull", "XMinioAdminBucketQuotaExceeded", "XMinioStorageQuotaExceeded",
-	"InsufficientCapacity", "ServiceQuotaExceeded",
+	return refusal.Codes[0]
 }
 
 // meaning returns the error that an answer matches, or nil, and what to do about it, if anything is known.
 func (b *Bucket) meaning(refusal *fetch.StatusError) (kind error, hint string) {
-	status, code, host := refusal.Code, b.codeOf(refusal), b.URL("").Host
+	status, code, host := refusal.Code, codeOf(refusal), b.URL("").Host
 	conditional := refusal.Request.Header.Get("If-Match")+refusal.Request.Header.Get("If-None-Match") != ""
 	switch {
-	case status == http.StatusInsufficientStorage, slices.Contains(fullCodes, code):
-		return ErrFull, "remove objects, or raise the quota of the bucket"
 	case status == http.StatusPreconditionFailed, code == "ConditionalRequestConflict", conditional && code == "NoSuchKey":
 		return ErrChanged, ""
 	case conditional && status == http.StatusNotImplemented:
 		return ErrNoConditions, "use a store with conditional writes, or update it; " +
 			"without them, copy the mirror with another tool, one copy at a time"
-	case code == "NoSuchBucket" && b.endpoint == nil:
-		return sources.ErrNotFound, "create the bucket, or name the store that has it in --endpoint"
 	case code == "NoSuchBucket":
-		return sources.ErrNotFound, fmt.Sprintf("create the bucket on %s, or correct its name", host)
+		return sources.ErrNotFound, fmt.Sprintf("create the bucket on %s, or name the store that has it in --endpoint", host)
 	case code == "NoSuchKey":
 		return sources.ErrNotFound, ""
 	case code == "" && status == http.StatusNotFound:

@@ -71,8 +71,6 @@ func TestFinalErrors(t *testing.T) {
 		{409, "ConditionalRequestConflict", "", bucket.ErrChanged, "changed by another writer", ""},
 		{404, "NoSuchKey", "", bucket.ErrChanged, "changed by another writer", ""},
 		{501, "NotImplemented", "A header is not implemented", bucket.ErrNoConditions, "does not support conditional writes", "use a store with conditional writes"},
-		{507, "XMinioStorageFull", "Storage backend has reached its minimum free drive threshold.", bucket.ErrFull, "507 Insufficient Storage", "remove objects"},
-		{403, "QuotaExceeded", "", bucket.ErrFull, "403 Forbidden", "raise the quota"},
 		{403, "AccessDenied", "Access Denied", fetch.ErrUnauthorized, `403 Forbidden ("AccessDenied: Access Denied")`, "the permissions of its user"},
 		{403, "SignatureDoesNotMatch", "", fetch.ErrUnauthorized, "SignatureDoesNotMatch", "correct the secret of the access key"},
 		{404, "NoSuchBucket", "", sources.ErrNotFound, "s3://mirror: the bucket does not exist", "create the bucket"},

@@ -127,17 +127,13 @@ func advise(err error) error {
 	if !ok {
 		return err
 	}
-	said := strings.ToLower(status.Said)
 	switch {
 	case slices.Contains(status.Codes, "NAME_UNKNOWN"):
 		return sources.WithHint(err, "create the repository first: some registries don't create it when something is pushed")
 	case status.Code == http.StatusRequestEntityTooLarge:
 		return sources.WithHint(err, "the registry or a proxy in front of it limits the size of uploads: "+
 			"raise the limit, which is client_max_body_size in nginx")
-	case status.Code == http.StatusInsufficientStorage, strings.Contains(said, "quota"), strings.Contains(said, "exceed"):
-		return sources.WithHint(err, "the registry has no space left for this: remove something there, "+
-			"or raise the quota; the next run continues")
-	case strings.Contains(said, "immutable"):
+	case strings.Contains(strings.ToLower(status.Said), "immutable"):
 		return sources.WithHint(err, "exempt the tag "+leaseTag+" from immutability, because each push changes it; "+
 			"the tag of a version changes when a platform or other evidence is added")
 	}
