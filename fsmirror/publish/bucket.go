@@ -35,19 +35,21 @@ const (
 	maxLease = 1 << 20 // bytes, also of an object that is no lease
 )
 
-// abandonedAfter is the age of an archive that no document names, and of the document of its version, after which no reader of an
-// older document still downloads it.
+// abandonedAfter is the age of an archive that no document names, and of the document of its version, after which no
+// reader of an older document still downloads it.
 const abandonedAfter = 24 * time.Hour
 
-// A Bucket is a [Target] in an S3-compatible store: a static network mirror. Hosts are in punycode, as clients request them.
+// A Bucket is a [Target] in an S3-compatible store: a static network mirror. Hosts are in punycode, as clients request
+// them.
 //
 //	HOST/NAMESPACE/TYPE/index.json
 //	HOST/NAMESPACE/TYPE/VERSION.json
 //	HOST/NAMESPACE/TYPE/archives/SHA256/terraform-provider-TYPE_VERSION_OS_ARCH.zip
 //
-// Archives and evidence have names by their contents, so they never change. A document is written after what it names, and index.json
-// after the documents. A removal changes index.json first, then the document, and then deletes objects that no document names. So readers
-// get whole versions. Writes of documents have conditions, which only fail if another program ignores the lease.
+// Archives and evidence have names by their contents, so they never change. A document is written after what it names,
+// and index.json after the documents. A removal changes index.json first, then the document, and then deletes objects
+// that no document names. So readers get whole versions. Writes of documents have conditions, which only fail if
+// another program ignores the lease.
 type Bucket struct {
 	in        *bucket.Bucket
 	providers sources.Memo[sources.Provider, *contents]
@@ -190,7 +192,8 @@ func urlOf(p Package) string {
 	return archives + strings.TrimPrefix(string(p.ZH.Canonical()), "zh:") + "/" + p.ID.Filename()
 }
 
-// object returns the name of the object with a URL in a document about a provider. It reports false for a URL on a different server.
+// object returns the name of the object with a URL in a document about a provider. It reports false for a URL on a
+// different server.
 func (b *Bucket) object(p sources.Provider, ref string) (name string, ok bool) {
 	root := b.in.URL("")
 	u, err := b.in.URL(home(p)).Parse(ref)
@@ -239,8 +242,8 @@ func (b *Bucket) Look(ctx context.Context, r Release) (State, error) {
 	return s, err
 }
 
-// compare compares an archive that a document names with a package. Theirs is the hash of an archive with other contents, and else
-// "". Without a hash that both have, nothing is known.
+// compare compares an archive that a document names with a package. Theirs is the hash of an archive with other
+// contents, and else "". Without a hash that both have, nothing is known.
 func compare(a fsmirror.Archive, p Package) (same bool, theirs sources.Hash) {
 	for _, scheme := range []string{sources.ZH, sources.H1} {
 		for _, h := range a.Hashes {
@@ -268,9 +271,9 @@ func archiveHash(a fsmirror.Archive) sources.Hash {
 	return a.Hashes[i].Canonical()
 }
 
-// exists reports whether the archive that a document names for a package exists. Its name states its contents, or else the
-// document does. Archives outside of the directory of the provider, which Larder's own documents never name, are not looked
-// for.
+// exists reports whether the archive that a document names for a package exists. Its name states its contents, or else
+// the document does. Archives outside of the directory of the provider, which Larder's own documents never name, are
+// not looked for.
 func (b *Bucket) exists(c *contents, a fsmirror.Archive, p Package) bool {
 	name, _ := b.object(p.ID.Provider, a.URL)
 	inHome, ok := strings.CutPrefix(name, home(p.ID.Provider))
@@ -282,8 +285,8 @@ func (b *Bucket) exists(c *contents, a fsmirror.Archive, p Package) bool {
 	return exists && sized && (inHome == urlOf(p) || !strings.HasPrefix(inHome, archives))
 }
 
-// locate returns the location of the evidence for a release. Each evidence has a directory of its own, so that a document never refers to
-// files that another program has replaced.
+// locate returns the location of the evidence for a release. Each evidence has a directory of its own, so that a
+// document never refers to files that another program has replaced.
 func locate(r Release) *evidence.Location {
 	at := evidence.Locate(r.Provider, r.Version, *r.Evidence)
 	at.URL += evidenceName(r) + "/"
@@ -381,8 +384,8 @@ func (b *Bucket) putEvidence(ctx context.Context, r Release) error {
 	return nil
 }
 
-// upload stores an archive, unless it is there, and returns its URL in documents. Its name states its contents, so one with another
-// size is damaged, and is replaced.
+// upload stores an archive, unless it is there, and returns its URL in documents. Its name states its contents, so one
+// with another size is damaged, and is replaced.
 func (b *Bucket) upload(ctx context.Context, c *contents, p Package, sent func(int64)) (url string, err error) {
 	sum, err := p.ZH.Sum(sources.ZH)
 	if err != nil {
@@ -399,7 +402,8 @@ func (b *Bucket) upload(ctx context.Context, c *contents, p Package, sent func(i
 	}
 	defer archive.Close()
 	if info, err := archive.Stat(); err != nil || info.Size() != p.Size {
-		return "", cmp.Or(err, sources.WithHint(errors.New("not uploaded: the archive has changed since the mirror was read"), "push again"))
+		changed := errors.New("not uploaded: the archive has changed since the mirror was read")
+		return "", cmp.Or(err, sources.WithHint(changed, "push again"))
 	}
 	_, err = b.in.Upload(ctx, home(p.ID.Provider)+url, archive, p.Size, sum, bucket.WriteOptions{
 		ContentType: "application/zip", CacheControl: keepContents, Sent: sent,
@@ -544,7 +548,8 @@ func (b *Bucket) Remove(ctx context.Context, p sources.Provider, packages []sour
 }
 
 // named returns a function that reports whether a document of a provider names an object, or a directory that contains
-// it. Documents of other programs may name it through another server or with a query, so only the end of the path counts.
+// it. Documents of other programs may name it through another server or with a query, so only the end of the path
+// counts.
 func (b *Bucket) named(c *contents, p sources.Provider) func(name string) bool {
 	ends := map[string]bool{}
 	add := func(ref string) {

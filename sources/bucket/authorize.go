@@ -27,12 +27,13 @@ const maxRefusal = 64 << 10
 // An authorizer signs the requests to a bucket.
 type authorizer struct{ *Bucket }
 
-// Send implements [fetch.Authorizer]. A signature is valid for about 15 minutes, so each try has its own. If the bucket is in
-// another region, the request is sent again.
+// Send implements [fetch.Authorizer]. A signature is valid for about 15 minutes, so each try has its own. If the bucket
+// is in another region, the request is sent again.
 func (a authorizer) Send(req *http.Request, next http.RoundTripper) (*http.Response, error) {
 	parts := strings.Split(req.URL.Path, "/")
 	if slices.Contains(parts, ".") || slices.Contains(parts, "..") {
-		// Documents in the bucket may contain such URLs, which some servers and proxies resolve to that of another object.
+		// Documents in the bucket may contain such URLs, which some servers and proxies resolve to that of another
+		// object.
 		return nil, &fetch.CredentialsError{Err: errors.New(`not requested: the path has a part "." or ".."`)}
 	}
 	keys, err := a.chain.get(req.Context())

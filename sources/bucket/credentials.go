@@ -52,7 +52,7 @@ type Environment struct {
 	RoleARN     string
 	SessionName string // for RoleARN; empty means "larder"
 
-	ContainerURL string // of the credentials of a container; empty outside of one. minio-go reads the variables for its token
+	ContainerURL string // of the credentials of a container; empty outside of one. minio-go reads the token for it
 	NoMetadata   bool   // don't query the metadata service of EC2
 }
 
@@ -119,7 +119,7 @@ func (c *chain) search(ctx context.Context) (got credentials.Value, err error) {
 		got, err = c.container(ctx)
 	case !e.NoMetadata:
 		c.place = "the EC2 instance"
-		got, _ = ask(ctx, c.direct, metadataTimeout, credentials.IAM{Endpoint: metadataService}) // other machines have none
+		got, _ = ask(ctx, c.direct, metadataTimeout, credentials.IAM{Endpoint: metadataService}) // or there is none
 	}
 	if err == nil && (got.AccessKeyID == "") != (got.SecretAccessKey == "") {
 		err = errors.New("the access key or the secret key is missing")
@@ -175,7 +175,8 @@ func (c *chain) profile(ctx context.Context, p map[string]string) (got credentia
 		return got, nil
 	case p == nil:
 		err = fmt.Errorf("it does not exist in %s or %s", c.env.ConfigFile, c.env.CredentialsFile)
-		return got, sources.WithHint(err, "correct AWS_PROFILE, or add the profile with: aws configure --profile %s", c.env.Profile)
+		return got, sources.WithHint(err,
+			"correct AWS_PROFILE, or add the profile with: aws configure --profile %s", c.env.Profile)
 	case p["role_arn"] != "" && p["web_identity_token_file"] != "":
 		return c.assumeRole(ctx, p["web_identity_token_file"], p["role_arn"], p["role_session_name"])
 	case p["credential_process"] != "":
@@ -209,7 +210,9 @@ func process(ctx context.Context, command string) (credentials.Value, error) {
 }
 
 // ask returns what a service answers, without following redirects.
-func ask(ctx context.Context, over *fetch.Client, limit time.Duration, service credentials.IAM) (credentials.Value, error) {
+func ask(
+	ctx context.Context, over *fetch.Client, limit time.Duration, service credentials.IAM,
+) (credentials.Value, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("no answer within %s", limit))
 	defer cancel()
 	client := &http.Client{Transport: over, CheckRedirect: func(*http.Request, []*http.Request) error {

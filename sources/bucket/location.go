@@ -89,7 +89,8 @@ func (l Location) under(name string) string {
 	return l.Prefix + "/" + name
 }
 
-var errName = errors.New("the name is too long, or has an empty part, a part . or .., a backslash or a control character")
+var errName = errors.New("the name is too long, or has an empty part, a part . or .., " +
+	"a backslash or a control character")
 
 // valid reports whether stores, proxies and file systems all keep the name of an object as it is.
 func valid(name string) bool {

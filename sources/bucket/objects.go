@@ -94,8 +94,8 @@ func (c *contents) addTo(req *http.Request) {
 	}
 }
 
-// A sealedBody is the body of a write. It withholds the end of contents that have changed since they were hashed, so that
-// they become no object.
+// A sealedBody is the body of a write. It withholds the end of contents that have changed since they were hashed, so
+// that they become no object.
 type sealedBody struct {
 	io.Reader
 	hash hash.Hash
@@ -139,8 +139,8 @@ type WriteOptions struct {
 	Sent         func(bytes int64) // see [fetch.Call]
 }
 
-// Put writes a small object, and returns its ETag, which identifies the contents and is no checksum. If the condition isn't
-// met, the error matches [ErrChanged].
+// Put writes a small object, and returns its ETag, which identifies the contents and is no checksum. If the condition
+// isn't met, the error matches [ErrChanged].
 func (b *Bucket) Put(ctx context.Context, name string, data []byte, opts WriteOptions) (etag string, err error) {
 	etag, err = b.Upload(ctx, name, bytes.NewReader(data), int64(len(data)), sha256.Sum256(data), opts)
 	if refusal := refusalIn(err); err != nil && (refusal == nil || errors.Is(err, ErrChanged)) {
@@ -232,8 +232,9 @@ func (b *Bucket) page(ctx context.Context, query url.Values) (p page, err error)
 	return p, err
 }
 
-// List calls each for the objects whose names begin with a prefix, ordered by key, until it returns an error. The prefix may be
-// empty or end in the middle of a name. Directories, and objects with names that other methods would refuse, are left out.
+// List calls each for the objects whose names begin with a prefix, ordered by key, until it returns an error. The
+// prefix may be empty or end in the middle of a name. Directories, and objects with names that other methods would
+// refuse, are left out.
 func (b *Bucket) List(ctx context.Context, prefix string, each func(Info) error) error {
 	root := b.at.under("")
 	query := url.Values{"prefix": {root + prefix}}
@@ -251,7 +252,8 @@ func (b *Bucket) List(ctx context.Context, prefix string, each func(Info) error)
 		for _, o := range p.Contents {
 			name, ok := strings.CutPrefix(o.Key, root)
 			if !ok || !strings.HasPrefix(name, prefix) || o.Size < 0 {
-				return b.fail("", fmt.Errorf("the store listed %q with a size of %d bytes, and below %q", o.Key, o.Size, root+prefix))
+				err := fmt.Errorf("the store listed %q with a size of %d bytes, and below %q", o.Key, o.Size, root+prefix)
+				return b.fail("", err)
 			}
 			if valid(name) {
 				if err := each(Info{name, o.Size, o.LastModified}); err != nil {

@@ -75,8 +75,8 @@ type roundTripper func(*http.Request) (*http.Response, error)
 // RoundTrip implements [http.RoundTripper].
 func (f roundTripper) RoundTrip(req *http.Request) (*http.Response, error) { return f(req) }
 
-// Send implements [fetch.Authorizer]. The library sends the request, gets a token if the registry requires one, and sends it
-// again.
+// Send implements [fetch.Authorizer]. The library sends the request, gets a token if the registry requires one, and
+// sends it again.
 func (a *authorizer) Send(req *http.Request, next http.RoundTripper) (*http.Response, error) {
 	name := nameIn(req.URL.Path)
 	g := a.of(name)
@@ -172,7 +172,8 @@ func (a *authorizer) Hint(refusal *fetch.StatusError) string {
 	return a.access.Hint(Repository{a.registry, name}, a.of(name).used.Load())
 }
 
-// nameIn returns the name of the repository in a path of the API, and "" if there is none. A name may contain the words of the API.
+// nameIn returns the name of the repository in a path of the API, and "" if there is none. A name may contain the words
+// of the API.
 func nameIn(path string) string {
 	name, end := strings.TrimPrefix(path, "/v2/"), 0
 	for _, part := range []string{"/manifests/", "/blobs/", "/tags/list", "/referrers/"} {

@@ -16,12 +16,12 @@ import (
 	"github.com/larder-cli/larder/sources/fetch"
 )
 
-// ErrUnlisted matches the error for providers that can't be listed: the registry has no catalog, or doesn't show it to this
-// user, or the template can't be reversed.
+// ErrUnlisted matches the error for providers that can't be listed: the registry has no catalog, or doesn't show it to
+// this user, or the template can't be reversed.
 var ErrUnlisted = errors.New("the providers can't be listed")
 
-// Providers returns the providers in the repositories of a registry that the template can lead to, sorted. If the template doesn't contain the
-// host of providers, it is the given one.
+// Providers returns the providers in the repositories of a registry that the template can lead to, sorted. If the
+// template doesn't contain the host of providers, it is the given one.
 func (m *Mirror) Providers(ctx context.Context, host sources.Host) ([]sources.Provider, error) {
 	pattern, registry, err := m.template.reversed()
 	if err != nil {
@@ -43,7 +43,8 @@ func (m *Mirror) Providers(ctx context.Context, host sources.Host) ([]sources.Pr
 			return add(page)
 		})
 	})
-	if status, ok := errors.AsType[*fetch.StatusError](err); ok && status.Code < 500 && status.Code != http.StatusTooManyRequests {
+	status, ok := errors.AsType[*fetch.StatusError](err)
+	if ok && status.Code < 500 && status.Code != http.StatusTooManyRequests {
 		err = sources.WithHint(fmt.Errorf("%w: %w", ErrUnlisted, err), "name the providers, such as hashicorp/aws")
 	}
 	slices.SortFunc(all, sources.Provider.Compare)
@@ -64,7 +65,7 @@ func (m *Mirror) providerOf(pattern *regexp.Regexp, r Repository, host sources.H
 		}
 		host = parsed
 	}
-	p, err := sources.ParseProvider(strings.Join([]string{string(host), part("namespace"), part("type")}, "/"), sources.Terraform)
+	p, err := sources.ParseProvider(string(host)+"/"+part("namespace")+"/"+part("type"), sources.Terraform)
 	if err != nil {
 		return p, false
 	}

@@ -33,7 +33,9 @@ func digestOf(files evidence.Files) string {
 
 // evidence returns the evidence that refers to an index. If it can't be read, it is ignored with a warning, because no
 // package requires it. The only possible error is that of ctx.
-func (m *Mirror) evidence(ctx context.Context, r Repository, x *index, v sources.Version) (*sources.Signed, []string, error) {
+func (m *Mirror) evidence(
+	ctx context.Context, r Repository, x *index, v sources.Version,
+) (*sources.Signed, []string, error) {
 	signed, err := m.signed(ctx, r, x, nil)
 	switch {
 	case ctx.Err() != nil:
@@ -101,7 +103,9 @@ func (m *Mirror) referrers(ctx context.Context, r Repository, of digest.Digest) 
 func (m *Mirror) readEvidence(ctx context.Context, r Repository, manifest v1.Manifest) (*sources.Signed, error) {
 	var files evidence.Files
 	for i, name := range evidence.Names {
-		layer := slices.IndexFunc(manifest.Layers, func(d v1.Descriptor) bool { return d.Annotations[v1.AnnotationTitle] == name })
+		layer := slices.IndexFunc(manifest.Layers, func(d v1.Descriptor) bool {
+			return d.Annotations[v1.AnnotationTitle] == name
+		})
 		if layer < 0 {
 			return nil, fmt.Errorf("%s: the manifest with the evidence has no %s", r, name)
 		}

@@ -41,8 +41,8 @@ var acceptManifests = strings.Join([]string{
 	"application/vnd.docker.distribution.manifest.list.v2+json", "application/vnd.docker.distribution.manifest.v2+json",
 }, ", ")
 
-// annotationProvider is the address of the provider of an index, as Larder pushes it. A template may map several providers to a
-// repository.
+// annotationProvider is the address of the provider of an index, as Larder pushes it. A template may map several
+// providers to a repository.
 const annotationProvider = "vnd.larder.provider"
 
 // An index is the index of a version.
@@ -104,11 +104,12 @@ func (m *Mirror) index(ctx context.Context, r Repository, v sources.Version) (*i
 // parseIndex reads the index that a tag refers to. Its errors say what the tag refers to instead.
 func parseIndex(doc *fetch.Document) (*index, error) {
 	x := &index{digest: digest.FromBytes(doc.Body), place: doc.Place(), size: len(doc.Body)}
-	if stated, err := digest.Parse(doc.Header.Get("Docker-Content-Digest")); err == nil && stated.Algorithm().FromBytes(doc.Body) != stated {
+	stated, err := digest.Parse(doc.Header.Get("Docker-Content-Digest"))
+	if err == nil && stated.Algorithm().FromBytes(doc.Body) != stated {
 		return nil, fmt.Errorf("the index has the digest %s, and not %s, which the registry states", x.digest, stated)
 	}
 	kind, _, _ := mime.ParseMediaType(doc.ContentType)
-	err := decode(doc, &x.Index)
+	err = decode(doc, &x.Index)
 	switch {
 	case kind != v1.MediaTypeImageIndex:
 		return nil, isForeign("the tag refers to something of the media type %q, not to an index", kind)
@@ -144,7 +145,8 @@ func decode(doc *fetch.Document, to any) error {
 	return json.Unmarshal(doc.Body, to)
 }
 
-// entry returns the descriptor of the manifest for a platform. The error matches [sources.ErrNoPlatform] if there is none.
+// entry returns the descriptor of the manifest for a platform. The error matches [sources.ErrNoPlatform] if there is
+// none.
 func (x *index) entry(platform sources.Platform) (found v1.Descriptor, err error) {
 	ours := slices.DeleteFunc(slices.Clone(x.Manifests), func(d v1.Descriptor) bool {
 		p, ok := platformOf(d)
@@ -153,7 +155,8 @@ func (x *index) entry(platform sources.Platform) (found v1.Descriptor, err error
 	others := x.platforms()
 	switch {
 	case len(ours) == 0 && len(others) > 0:
-		err = sources.WithHint(sources.ErrNoPlatform, "the version is there for %s", strings.Join(sources.Texts(others), ", "))
+		err = sources.WithHint(sources.ErrNoPlatform,
+			"the version is there for %s", strings.Join(sources.Texts(others), ", "))
 	case len(ours) == 0:
 		err = fmt.Errorf("no manifest has the artifact type %s and a platform", typeTarget)
 	case len(ours) > 1:
@@ -203,7 +206,9 @@ func (m *Mirror) archive(ctx context.Context, r Repository, d v1.Descriptor) (Ar
 
 // archiveLayer returns the only layer that is an archive.
 func archiveLayer(manifest v1.Manifest, d v1.Descriptor) (found v1.Descriptor, err error) {
-	layers := slices.DeleteFunc(slices.Clone(manifest.Layers), func(l v1.Descriptor) bool { return l.MediaType != typeArchive })
+	layers := slices.DeleteFunc(slices.Clone(manifest.Layers), func(l v1.Descriptor) bool {
+		return l.MediaType != typeArchive
+	})
 	switch {
 	case manifest.ArtifactType != typeTarget:
 		return found, unexpected("the manifest", "artifact type", manifest.ArtifactType, typeTarget)
@@ -214,7 +219,8 @@ func archiveLayer(manifest v1.Manifest, d v1.Descriptor) (found v1.Descriptor, e
 	at := found.Platform
 	switch {
 	case found.Digest.Validate() != nil || found.Digest.Algorithm() != digest.SHA256:
-		return found, fmt.Errorf("the archive has the digest %q, which is not a SHA-256", fetch.Printable(found.Digest.String()))
+		is := fetch.Printable(found.Digest.String())
+		return found, fmt.Errorf("the archive has the digest %q, which is not a SHA-256", is)
 	case found.Size <= 0:
 		return found, fmt.Errorf("the archive has the size %d", found.Size)
 	case at != nil && (at.OS != d.Platform.OS || at.Architecture != d.Platform.Architecture):
@@ -238,7 +244,8 @@ func (m *Mirror) manifest(ctx context.Context, r Repository, d v1.Descriptor) (m
 // parseManifest reads the manifest that a descriptor refers to.
 func parseManifest(doc *fetch.Document, d v1.Descriptor) (manifest v1.Manifest, err error) {
 	if got := d.Digest.Algorithm().FromBytes(doc.Body); got != d.Digest || int64(len(doc.Body)) != d.Size {
-		return manifest, fmt.Errorf("the manifest has the digest %s and %d bytes, and not those in the index that refers to it", got, len(doc.Body))
+		return manifest, fmt.Errorf(
+			"the manifest has the digest %s and %d bytes, and not those in the index that refers to it", got, len(doc.Body))
 	}
 	if err = decode(doc, &manifest); err == nil && manifest.MediaType != v1.MediaTypeImageManifest {
 		err = unexpected("the manifest", "media type", manifest.MediaType, v1.MediaTypeImageManifest)

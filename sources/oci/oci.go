@@ -1,8 +1,10 @@
-// Package oci reads and writes providers in OCI registries, in the form that OpenTofu installs with its method oci_mirror.
+// Package oci reads and writes providers in OCI registries, in the form that OpenTofu installs with its method
+// oci_mirror.
 //
-// A template maps each provider to a repository. A tag for each version refers to an index, which refers to a manifest for each
-// platform, which refers to the archive. Evidence is a referrer of the index, as Larder pushes it. The digest of an
-// archive is its checksum, so Larder has it before the download. The package downloads no archives and writes no files.
+// A template maps each provider to a repository. A tag for each version refers to an index, which refers to a manifest
+// for each platform, which refers to the archive. Evidence is a referrer of the index, as Larder pushes it. The digest
+// of an archive is its checksum, so Larder has it before the download. The package downloads no archives and writes no
+// files.
 //
 // The format is documented at https://opentofu.org/docs/cli/oci_registries/provider-mirror/.
 package oci
@@ -119,7 +121,8 @@ func (m *Mirror) Package(ctx context.Context, id sources.PackageID) (p sources.P
 
 // A Release is a version in a repository.
 type Release struct {
-	// Provider is the one that the index states, if the template maps it to the same repository. Otherwise it is the one asked about.
+	// Provider is the one that the index states, if the template maps it to the same repository. Otherwise it is the
+	// one asked about.
 	Provider sources.Provider
 
 	Archives map[sources.Platform]Archive

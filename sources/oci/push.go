@@ -30,7 +30,9 @@ type Change struct {
 	Remove []sources.Platform // if nothing is left, the version is removed
 	Signed *evidence.Files    // nil keeps the evidence
 
-	Sent func(bytes int64) // called with the bytes of archives that are done, concurrently; a negative number is sent again; may be nil
+	// Sent is called with the bytes of archives that are done, concurrently; a negative number is sent again. It may be
+	// nil.
+	Sent func(bytes int64)
 }
 
 // An Added is an archive to store. The caller has verified its checksum; the registry does so again.
@@ -117,8 +119,8 @@ func (m *Mirror) pushPackage(ctx context.Context, r Repository, a Added, sent fu
 	return d, err
 }
 
-// manifest returns the descriptor of the archive, its manifest, and the descriptor of that. They depend on nothing else than
-// a, so that Larder recognizes what it has pushed by digest.
+// manifest returns the descriptor of the archive, its manifest, and the descriptor of that. They depend on nothing else
+// than a, so that Larder recognizes what it has pushed by digest.
 func (a Added) manifest() (layer v1.Descriptor, manifest []byte, d v1.Descriptor, err error) {
 	sum, err := a.Hash.Sum(sources.ZH)
 	if err != nil {
@@ -133,9 +135,9 @@ func (a Added) manifest() (layer v1.Descriptor, manifest []byte, d v1.Descriptor
 	return layer, manifest, d, nil
 }
 
-// Look returns what the repository of a provider has of a version, with its evidence if there are files of evidence. It reads nothing but
-// the index and the list of referrers if Larder has pushed these packages and these files. The error matches [sources.ErrNotFound] if there
-// is no such version.
+// Look returns what the repository of a provider has of a version, with its evidence if there are files of evidence. It
+// reads nothing but the index and the list of referrers if Larder has pushed these packages and these files. The error
+// matches [sources.ErrNotFound] if there is no such version.
 func (m *Mirror) Look(
 	ctx context.Context, p sources.Provider, v sources.Version, packages []Added, files *evidence.Files,
 ) (all Release, err error) {
@@ -184,9 +186,11 @@ func (m *Mirror) occupied(ctx context.Context, r Repository, p sources.Provider)
 	return x.isOf(r, p)
 }
 
-// indexOf returns the repository of a provider, and the index of a version, which is empty if there is none. It is read again, or as
-// it was read last. The index of another provider is an error.
-func (m *Mirror) indexOf(ctx context.Context, p sources.Provider, v sources.Version, again bool) (r Repository, x *index, err error) {
+// indexOf returns the repository of a provider, and the index of a version, which is empty if there is none. It is read
+// again, or as it was read last. The index of another provider is an error.
+func (m *Mirror) indexOf(
+	ctx context.Context, p sources.Provider, v sources.Version, again bool,
+) (r Repository, x *index, err error) {
 	if r, err = m.repository(p); err != nil {
 		return r, nil, err
 	}
@@ -203,9 +207,11 @@ func (m *Mirror) indexOf(ctx context.Context, p sources.Provider, v sources.Vers
 	return r, x, err
 }
 
-// changed returns the index of a provider with other packages, and whether other archives take the place of some. Its manifests are
-// sorted, so that the same packages have the same index.
-func (x *index) changed(p sources.Provider, added []v1.Descriptor, removed []sources.Platform) (now v1.Index, replaced bool) {
+// changed returns the index of a provider with other packages, and whether other archives take the place of some. Its
+// manifests are sorted, so that the same packages have the same index.
+func (x *index) changed(
+	p sources.Provider, added []v1.Descriptor, removed []sources.Platform,
+) (now v1.Index, replaced bool) {
 	now = x.Index
 	now.Manifests = slices.Clone(added)
 	for _, d := range x.Manifests {
@@ -286,7 +292,8 @@ func (m *Mirror) remove(ctx context.Context, r Repository, reference string) err
 func (m *Mirror) otherTags(ctx context.Context, r Repository, v sources.Version, of digest.Digest) error {
 	others, err := m.tags(ctx, r, func(name string) bool {
 		w, err := versionOf(name)
-		return (err != nil || name != tag(w)) && name != leaseTag && orasregistry.Reference{Reference: name}.ValidateReferenceAsTag() == nil
+		isTag := orasregistry.Reference{Reference: name}.ValidateReferenceAsTag() == nil
+		return isTag && name != leaseTag && (err != nil || name != tag(w))
 	})
 	for _, other := range others {
 		same := false
@@ -298,7 +305,8 @@ func (m *Mirror) otherTags(ctx context.Context, r Repository, v sources.Version,
 			return err
 		}
 		if same {
-			err := fmt.Errorf("%s:%s: not removed, because the tag %s refers to the same index, and the registry can only remove both", r, tag(v), other)
+			err := fmt.Errorf("%s:%s: not removed, because the tag %s refers to the same index, "+
+				"and the registry can only remove both", r, tag(v), other)
 			return sources.WithHint(err, "remove the tag %s first", other)
 		}
 	}

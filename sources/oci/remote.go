@@ -41,8 +41,8 @@ func (m *Mirror) remote(r Repository) *remote.Repository {
 	return known.(*remote.Repository)
 }
 
-// call runs the library until it succeeds, fails for good, or has failed too often. The URL is for messages. Open returns the body of a
-// request, if one has any; it and sent may be nil.
+// call runs the library until it succeeds, fails for good, or has failed too often. The URL is for messages. Open
+// returns the body of a request, if one has any; it and sent may be nil.
 func (m *Mirror) call(
 	ctx context.Context, at string, open func() io.ReadCloser, sent func(int64), f func(context.Context) error,
 ) error {

@@ -26,7 +26,8 @@ func ParseRepository(text string) (Repository, error) {
 	case ref.ValidateRegistry() != nil || strings.HasSuffix(host, ":"):
 		return Repository{}, fmt.Errorf("%q is not the address of a registry", host)
 	case named && strings.ContainsAny(name, ":@"):
-		return Repository{}, fmt.Errorf("%q has a tag, a digest or a port, which the name of a repository can't contain", name)
+		err := fmt.Errorf("%q has a tag, a digest or a port, which the name of a repository can't contain", name)
+		return Repository{}, err
 	case named && ref.ValidateRepository() != nil:
 		return Repository{}, sources.WithHint(fmt.Errorf("%q is not the name of a repository", name),
 			"write lowercase letters a-z and digits, with . _ - or / between them")

@@ -21,7 +21,8 @@ type Template struct {
 	expr hclsyntax.Expression
 }
 
-// ParseTemplate parses a template. It returns an error if the template maps a sample to something other than a repository.
+// ParseTemplate parses a template. It returns an error if the template maps a sample to something other than a
+// repository.
 func ParseTemplate(text string) (Template, error) {
 	expr, ds := hclsyntax.ParseTemplate([]byte(text), "", hcl.InitialPos)
 	if ds.HasErrors() {
@@ -30,7 +31,8 @@ func ParseTemplate(text string) (Template, error) {
 	t := Template{text, expr}
 	for name := range t.used() {
 		if !slices.ContainsFunc(parts, func(p part) bool { return p.variable == name }) {
-			return Template{}, sources.WithHint(fmt.Errorf("there is no variable %s", name), "the variables are hostname, namespace and type")
+			err := fmt.Errorf("there is no variable %s", name)
+			return Template{}, sources.WithHint(err, "the variables are hostname, namespace and type")
 		}
 	}
 	sample, err := t.Repository(samples[0])
@@ -70,8 +72,8 @@ func (t Template) used() map[string]bool {
 // HasHost reports whether the template contains the host of providers.
 func (t Template) HasHost() bool { return t.used()["hostname"] }
 
-// Distinct returns an error if the template would map different providers that the patterns select to the same repository.
-// Without patterns, it is for all providers.
+// Distinct returns an error if the template would map different providers that the patterns select to the same
+// repository. Without patterns, it is for all providers.
 func (t Template) Distinct(include []sources.Pattern) error {
 	used := t.used()
 	for _, part := range parts {

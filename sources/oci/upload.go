@@ -33,8 +33,9 @@ type blobKey struct {
 	digest digest.Digest
 }
 
-// pushBlob stores a blob in a repository, unless it is there. Several that push the same blob to a registry wait for the first
-// one, because the registry can then mount it. Sent is called with the number of bytes that are done; it may be nil.
+// pushBlob stores a blob in a repository, unless it is there. Several that push the same blob to a registry wait for
+// the first one, because the registry can then mount it. Sent is called with the number of bytes that are done; it may
+// be nil.
 func (m *Mirror) pushBlob(ctx context.Context, r Repository, b blob, sent func(int64)) error {
 	if sent == nil {
 		sent = func(int64) {}
@@ -70,7 +71,8 @@ func (m *Mirror) saw(ctx context.Context, r Repository, archive sources.Hash) {
 	_, _ = m.blobs.Get(ctx, blobKey{Repository{Registry: r.Registry}, d}, func() (Repository, error) { return r, nil })
 }
 
-// store stores a blob in a repository, unless the registry has it there. The name of another repository that has it may be empty.
+// store stores a blob in a repository, unless the registry has it there. The name of another repository that has it may
+// be empty.
 func (m *Mirror) store(ctx context.Context, r Repository, from string, b blob, sent func(int64)) error {
 	m.uploads <- struct{}{}
 	defer func() { <-m.uploads }()
@@ -85,8 +87,8 @@ func (m *Mirror) store(ctx context.Context, r Repository, from string, b blob, s
 		}
 		if from != "" && from != r.Name {
 			isThere = true
-			err = m.remote(r).Mount(ctx, b.Descriptor, from, func() (io.ReadCloser, error) { // the registry doesn't mount it
-				isThere = false
+			err = m.remote(r).Mount(ctx, b.Descriptor, from, func() (io.ReadCloser, error) {
+				isThere = false // the registry doesn't mount it
 				return b.open(), nil
 			})
 			if _, refused := errors.AsType[*errcode.ErrorResponse](err); !refused || !isThere {
@@ -116,8 +118,9 @@ func (m *Mirror) pushManifest(ctx context.Context, r Repository, d v1.Descriptor
 	if d.Size > maxManifest {
 		return fmt.Errorf("the manifest would have %d bytes, of at most %d", d.Size, maxManifest)
 	}
-	return advise(m.call(ctx, r.at("manifests/"+tag), blob{d, bytes.NewReader(data)}.open, nil, func(ctx context.Context) error {
-		return m.remote(r).PushReference(ctx, d, bytes.NewReader(data), tag)
+	b := blob{d, bytes.NewReader(data)}
+	return advise(m.call(ctx, r.at("manifests/"+tag), b.open, nil, func(ctx context.Context) error {
+		return m.remote(r).PushReference(ctx, d, b.open(), tag)
 	}))
 }
 

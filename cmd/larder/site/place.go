@@ -126,7 +126,8 @@ func (m *Root) OpenBucket(ctx context.Context, r PlaceRequest) (*bucket.Bucket, 
 		return nil, err
 	}
 	return bucket.Open(ctx, at, bucket.Options{
-		Endpoint: cmp.Or(r.Endpoint, env.Endpoint), Env: env, Authorities: authorities, Client: m.Client, Secrets: m.Output.Secrets(),
+		Endpoint: cmp.Or(r.Endpoint, env.Endpoint), Env: env, Authorities: authorities,
+		Client: m.Client, Secrets: m.Output.Secrets(),
 	})
 }
 
