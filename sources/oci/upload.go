@@ -27,40 +27,53 @@ type blob struct {
 // open returns the contents of the blob.
 func (b blob) open() io.ReadCloser { return io.NopCloser(io.NewSectionReader(b.data, 0, b.Size)) }
 
+// largeBlob is the size, in bytes, from which on a blob is one of a few that are uploaded at the same time. A smaller one
+// isn't mounted, because that takes a token for both repositories.
+const largeBlob = 1 << 20
+
 // A blobKey is a blob in a repository. Without a name of that, it is in any repository of the registry.
 type blobKey struct {
 	in     Repository
 	digest digest.Digest
 }
 
-// pushBlob stores a blob in a repository, unless it is there. Several that push the same blob to a registry wait for
-// the first one, because the registry can then mount it. Sent is called with the number of bytes that are done; it may
-// be nil.
+// pushBlob stores a blob in a repository, unless it is there. Sent is called with the number of bytes that are done; it
+// may be nil.
 func (m *Mirror) pushBlob(ctx context.Context, r Repository, b blob, sent func(int64)) error {
 	if sent == nil {
 		sent = func(int64) {}
 	}
-	mine, key, anywhere := false, blobKey{r, b.Digest}, blobKey{Repository{Registry: r.Registry}, b.Digest}
+	mine, key := false, blobKey{r, b.Digest}
 	_, err := m.blobs.Get(ctx, key, func() (Repository, error) {
-		mine = true
-		first := false
-		from, err := m.blobs.Get(ctx, anywhere, func() (Repository, error) {
-			first = true
+		if mine = true; b.Size < largeBlob {
 			return r, m.store(ctx, r, "", b, sent)
-		})
-		if !first {
-			return r, m.store(ctx, r, from.Name, b, sent)
 		}
-		if err != nil {
-			m.blobs.Forget(anywhere)
-		}
-		return r, err
+		m.uploads <- struct{}{}
+		defer func() { <-m.uploads }()
+		return r, m.pushLarge(ctx, r, b, sent)
 	})
 	switch {
 	case err != nil:
 		m.blobs.Forget(key)
 	case !mine:
 		sent(b.Size)
+	}
+	return err
+}
+
+// pushLarge stores a large blob. Several that push the same one to a registry wait for the first one, because the
+// registry can then mount it.
+func (m *Mirror) pushLarge(ctx context.Context, r Repository, b blob, sent func(int64)) error {
+	mine, anywhere := false, blobKey{Repository{Registry: r.Registry}, b.Digest}
+	from, err := m.blobs.Get(ctx, anywhere, func() (Repository, error) {
+		mine = true
+		return r, m.store(ctx, r, "", b, sent)
+	})
+	switch {
+	case !mine:
+		return m.store(ctx, r, from.Name, b, sent)
+	case err != nil:
+		m.blobs.Forget(anywhere)
 	}
 	return err
 }
@@ -74,8 +87,6 @@ func (m *Mirror) saw(ctx context.Context, r Repository, archive sources.Hash) {
 // store stores a blob in a repository, unless the registry has it there. The name of another repository that has it may
 // be empty.
 func (m *Mirror) store(ctx context.Context, r Repository, from string, b blob, sent func(int64)) error {
-	m.uploads <- struct{}{}
-	defer func() { <-m.uploads }()
 	isThere, blobs := false, m.remote(r).Blobs()
 	err := m.call(ctx, r.at("blobs/uploads/"), b.open, sent, func(ctx context.Context) (err error) {
 		isThere, err = blobs.Exists(ctx, b.Descriptor)
