@@ -20,6 +20,7 @@ import (
 	"gopkg.in/ini.v1"
 
 	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/disk"
 	"github.com/larder-cli/larder/sources/fetch"
 )
 
@@ -29,6 +30,7 @@ var metadataService = credentials.DefaultIAMRoleEndpoint
 const (
 	metadataTimeout = time.Second      // for the metadata service of EC2, which other machines don't have
 	roleTimeout     = 10 * time.Second // for another service with credentials
+	maxToken        = 256 << 10        // bytes
 	processTimeout  = time.Minute      // for the program in credential_process
 	expiryMargin    = 5 * time.Minute  // credentials are renewed this long before they expire
 )
@@ -106,7 +108,7 @@ func (c *chain) search(ctx context.Context) (got credentials.Value, err error) {
 	case e.AccessKeyID+e.SecretAccessKey != "":
 		c.place, err = "AWS_ACCESS_KEY_ID", nil
 		got.AccessKeyID, got.SecretAccessKey, got.SessionToken = e.AccessKeyID, e.SecretAccessKey, e.SessionToken
-	case e.TokenFile != "" && e.RoleARN != "":
+	case e.TokenFile != "":
 		c.place = "AWS_WEB_IDENTITY_TOKEN_FILE"
 		got, err = c.assumeRole(ctx, e.TokenFile, e.RoleARN, e.SessionName)
 	case err != nil, p == nil && e.Profile != "", slices.ContainsFunc(profileSettings, inProfile):
@@ -190,6 +192,9 @@ func (c *chain) profile(ctx context.Context, p map[string]string) (got credentia
 func process(ctx context.Context, command string) (credentials.Value, error) {
 	// Words are split at spaces outside of quotes. A backslash is an ordinary character, as in paths of Windows.
 	words := regexp.MustCompile(`([^\s"']|"[^"]*"|'[^']*')+`).FindAllString(command, -1)
+	if len(words) == 0 {
+		return credentials.Value{}, errors.New("credential_process names no program")
+	}
 	quotes := regexp.MustCompile(`"([^"]*)"|'([^']*)'`)
 	for i, word := range words {
 		words[i] = quotes.ReplaceAllString(word, "$1$2")
@@ -227,6 +232,14 @@ func ask(
 
 // assumeRole exchanges the token of an identity provider for the credentials of a role.
 func (c *chain) assumeRole(ctx context.Context, tokenFile, role, session string) (credentials.Value, error) {
+	token, err := disk.ReadFile(tokenFile, maxToken)
+	if role == "" {
+		err = errors.New("AWS_ROLE_ARN is missing")
+	}
+	if err != nil {
+		return credentials.Value{}, fmt.Errorf("%s: %w", tokenFile, disk.Cause(err))
+	}
+	c.secrets.Add(string(token)) // an answer may repeat it
 	service := credentials.IAM{Region: c.region()}
 	service.EKSIdentity.TokenFile, service.EKSIdentity.RoleARN = tokenFile, role
 	service.EKSIdentity.RoleSessionName = cmp.Or(session, "larder")

@@ -23,7 +23,15 @@ import (
 // keysOf returns what a chain finds, without the time until which it is valid.
 func keysOf(t *testing.T, env Environment, over http.RoundTripper) (credentials.Value, error) {
 	t.Helper()
-	got, err := newChain(Options{Env: env, Client: fetch.New(fetch.Options{Transport: over})}).get(t.Context())
+	for _, name := range []string{"AWS_REGION", "AWS_ROLE_ARN", "AWS_ROLE_SESSION_NAME", "AWS_WEB_IDENTITY_TOKEN_FILE"} {
+		t.Setenv(name, "") // minio-go reads them
+	}
+	var secrets sources.Secrets
+	c := newChain(Options{Env: env, Client: fetch.New(fetch.Options{Transport: over}), Secrets: &secrets})
+	got, err := c.get(t.Context())
+	if err != nil {
+		sourcetest.Expect(t, !strings.Contains(secrets.Redact(err.Error()), "eyJ"), "shows the token: %v", err)
+	}
 	return keys(got.AccessKeyID, got.SecretAccessKey, got.SessionToken), err
 }
 
@@ -139,7 +147,7 @@ func TestCredentialProcess(t *testing.T) {
 	got, err := run(`cat "` + answer + `"`)
 	sourcetest.Check(t, err)
 	sourcetest.Equal(t, got, keys("AKIAPROC", "secret-AKIAPROC", "token-AKIAPROC"))
-	for _, command := range []string{"false", "echo secret-text", `cat "open`, "/no/such/program"} {
+	for _, command := range []string{"false", "echo secret-text", `cat "open`, "'", "/no/such/program"} {
 		_, err := run(command)
 		sourcetest.Expect(t, err != nil && !strings.Contains(err.Error(), "secret-text"), "%s: %v", command, err)
 	}
@@ -169,6 +177,13 @@ func TestWebIdentity(t *testing.T) {
 	sourcetest.Equal(t, got, keys("ASIAWEB", "s", "t"))
 	sourcetest.Equal(t, form.Get("WebIdentityToken"), "eyJ.token.sig")
 	sourcetest.Equal(t, form.Get("RoleSessionName"), "larder")
+	roleless := env
+	roleless.RoleARN = "" // the library would send the token elsewhere
+	_, err = keysOf(t, roleless, &roundTripper{func(req *http.Request) (*http.Response, error) {
+		t.Errorf("request for %s", req.URL)
+		return nil, io.ErrUnexpectedEOF
+	}})
+	sourcetest.Expect(t, err != nil && strings.Contains(err.Error(), "AWS_ROLE_ARN is missing"), "got %v", err)
 	status, body = 403, "<ErrorResponse><Error><Code>AccessDenied</Code><Message>eyJ.token.sig</Message></Error></ErrorResponse>"
 	_, err = keysOf(t, env, sts)
 	sourcetest.Expect(t, err != nil && len(sources.Hints(err)) == 1, "got %v", err)

@@ -208,18 +208,6 @@ func TestOtherHost(t *testing.T) {
 	sourcetest.Expect(t, err == nil && len(r.Warnings) == 1 && reads.Load() > 0, "got %+v, %v", r, err)
 }
 
-// A registry that has tokens issued without TLS gets no credentials.
-func TestPlainToken(t *testing.T) {
-	w := sourcetest.New(t)
-	wrap(w, func(rw http.ResponseWriter, r *http.Request, _ http.Handler) {
-		sourcetest.Expect(t, r.Header.Get("Authorization") == "" && r.URL.Path != "/token", "%s %v", r.URL, r.Header)
-		rw.Header().Set("Www-Authenticate", `Bearer realm="http://127.0.0.1:1/token",service="test"`)
-		rw.WriteHeader(http.StatusUnauthorized)
-	})
-	err := newPusher(t, w, writer).put(oci.Change{Add: []oci.Added{added("linux_amd64", 100)}})
-	sourcetest.Expect(t, err != nil && strings.HasSuffix(err.Error(), `: bearer realm "http://127.0.0.1:1/token" uses http but registry was contacted over https`) && !strings.Contains(err.Error(), "HEAD"), "error %v", err)
-}
-
 // vanishing is a transport to a server that goes away during the first large upload.
 type vanishing struct {
 	http.RoundTripper
