@@ -38,10 +38,10 @@ func readCompared(document string) (rows []compared, err error) {
 // and the table agree.
 func drawCompared(document string) error {
 	rows, err := readCompared(document)
-	if err != nil {
-		return err
+	if err == nil {
+		err = os.WriteFile(filepath.Join(filepath.Dir(document), "compared.svg"), []byte(comparedChart(rows)), 0o644)
 	}
-	return os.WriteFile(filepath.Join(filepath.Dir(document), "compared.svg"), []byte(comparedChart(rows)), 0o644)
+	return err
 }
 
 const comparedTitle = "Time of the engines compared with larder (× 1)"
@@ -49,34 +49,12 @@ const comparedTitle = "Time of the engines compared with larder (× 1)"
 // The dimensions of the chart, in pixels.
 const (
 	comparedWidth = 860
-	names, axis   = 300, 380 // where the works' names end, and where × 1 is on the axis of a chart without shorter times
+	names, axis   = 300, 380 // where the works' names end, and where the logarithmic axis begins
 	ends          = 110      // for the labels to the right of the bars
 	barHeight     = 11
 	groupHeight   = 2*barHeight + 8
 	headHeight    = 54
 )
-
-// A factorAxis is the logarithmic axis of the chart.
-type factorAxis struct{ least, most float64 }
-
-// axisOf returns the axis that all rows fit on.
-func axisOf(rows []compared) factorAxis {
-	a := factorAxis{1, 10}
-	for _, row := range rows {
-		a.most = max(a.most, row.times[0], row.times[1])
-		for _, times := range row.times {
-			if times > 0 {
-				a.least = min(a.least, times)
-			}
-		}
-	}
-	return a
-}
-
-// at returns the position of a factor.
-func (a factorAxis) at(times float64) float64 {
-	return axis + (comparedWidth-ends-axis)*math.Log(times/a.least)/math.Log(a.most/a.least)
-}
 
 // The engines, in the order of the columns.
 var engines = [2]string{"terraform", "tofu"}
@@ -84,7 +62,17 @@ var engines = [2]string{"terraform", "tofu"}
 // comparedChart is an SVG with a bar for each engine and work: from × 1, which is the time of
 // larder, to the time of the engine. Its colors follow the reader's preference for light or dark.
 func comparedChart(rows []compared) string {
-	a := axisOf(rows)
+	least, most := 1.0, 10.0
+	for _, row := range rows {
+		for _, times := range row.times {
+			if times > 0 {
+				least, most = min(least, times), max(most, times)
+			}
+		}
+	}
+	at := func(times float64) float64 {
+		return axis + (comparedWidth-ends-axis)*math.Log(times/least)/math.Log(most/least)
+	}
 	height := headHeight + groupHeight*len(rows) + 6
 	var svg strings.Builder
 	draw := func(format string, args ...any) { fmt.Fprintf(&svg, format+"\n", args...) }
@@ -106,10 +94,10 @@ func comparedChart(rows []compared) string {
 	}
 	draw(`<text class="dim" x="%d" y="%d" text-anchor="end" font-size="11">larder</text>`, axis-16, headHeight-12)
 	for _, tick := range []float64{0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50, 100, 200, 500} {
-		if tick >= a.least && tick <= a.most {
+		if tick >= least && tick <= most {
 			class := map[bool]string{true: ` class="one"`}[tick == 1]
 			draw(`<line%s x1="%.1f" y1="%d" x2="%.1[2]f" y2="%[4]d"/><text class="dim" x="%.1[2]f" y="%[5]d" text-anchor="middle" font-size="11">× %[6]g</text>`,
-				class, a.at(tick), headHeight-6, height-6, headHeight-12, tick)
+				class, at(tick), headHeight-6, height-6, headHeight-12, tick)
 		}
 	}
 	for i, row := range rows {
@@ -121,9 +109,9 @@ func comparedChart(rows []compared) string {
 			if times == 0 {
 				continue
 			}
-			from, to, at := a.at(min(1, times)), a.at(max(1, times)), y+barHeight*j
+			from, to, top := at(min(1, times)), at(max(1, times)), y+barHeight*j
 			draw(`<rect class="%s" x="%.1f" y="%d" width="%.1f" height="%d"/><text class="dim" x="%.1f" y="%d" font-size="11">× %s, %s</text>`,
-				engines[j], from, at, math.Max(1, to-from), barHeight-2, to+6, at+barHeight-2, factor(times), seconds(row.larder*times))
+				engines[j], from, top, max(1, to-from), barHeight-2, to+6, top+barHeight-2, factor(times), seconds(row.larder*times))
 		}
 	}
 	draw("</svg>")

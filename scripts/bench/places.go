@@ -72,7 +72,7 @@ func (p *placed) large() {
 	for i := range placedArchives {
 		world.Add(fmt.Sprintf("registry.terraform.io/acme/large%d", i), "1.0.0", sourcetest.Release{Size: placedArchive})
 	}
-	mirror := filepath.Join(p.dir, "large")
+	mirror := filepath.Join(p.Dir, "large")
 	p.index(mirror, world)
 	archives, err := filepath.Glob(filepath.Join(mirror, "*", "*", "*", "*.zip"))
 	p.must(err)
@@ -120,10 +120,10 @@ func (p *placed) install() {
 		p.must(errors.Join(err, z.Close()))
 		world.Add("registry.terraform.io/acme/"+typ, "1.0.0", sourcetest.Release{Archive: archive.Bytes()})
 	}
-	mirror := filepath.Join(p.dir, "programs")
+	mirror := filepath.Join(p.Dir, "programs")
 	p.index(mirror, world)
 	p.run("mirror", "push", mirror, "oci://"+p.registry.Host+"/programs"+repositories)
-	config := filepath.Join(p.dir, "oci.tfrc")
+	config := filepath.Join(p.Dir, "oci.tfrc")
 	p.must(os.WriteFile(config, fmt.Appendf(nil, `provider_installation {
   oci_mirror {
     repository_template = %q
@@ -156,7 +156,7 @@ func (p *placed) small(packages int, again bool) {
 		}
 	}
 	name := thousands(packages) + " packages"
-	mirror := filepath.Join(p.dir, fmt.Sprint("small", packages))
+	mirror := filepath.Join(p.Dir, fmt.Sprint("small", packages))
 	p.index(mirror, world)
 	world.WriteEvidence(mirror)
 	for _, at := range [][2]string{
@@ -185,7 +185,7 @@ func (p *placed) small(packages int, again bool) {
 
 // run runs larder in an empty directory.
 func (p *placed) run(args ...string) sample {
-	return p.exec(p.dir, p.env, p.larder, append(args, "--quiet", "--engine", "tofu")...)
+	return p.exec(p.Dir, p.env, p.larder, append(args, "--quiet", "--engine", "tofu")...)
 }
 
 func (p *placed) timed(do func() error) sample {

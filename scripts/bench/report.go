@@ -31,9 +31,22 @@ type row struct {
 	missed     bool
 }
 
-// table returns a Markdown table.
+// markdown returns a Markdown table with a heading. Each letter of align is for a column: l or r.
+func markdown(align string, rows ...[]string) string {
+	rule := strings.NewReplacer("l", "| --- ", "r", "| ---: ").Replace(align) + "|\n"
+	text := ""
+	for i, row := range rows {
+		text += "| " + strings.Join(row, " | ") + " |\n"
+		if i == 0 {
+			text += rule
+		}
+	}
+	return text + "\n"
+}
+
+// table returns measurements as a Markdown table.
 func table(rows []row) string {
-	text := "| what | larder | compared with | larder's / theirs | wanted |\n| --- | ---: | --- | ---: | --- |\n"
+	cells := [][]string{{"what", "larder", "compared with", "larder's / theirs", "wanted"}}
 	for _, r := range rows {
 		than, ratio := "", ""
 		if r.than != "" {
@@ -42,9 +55,9 @@ func table(rows []row) string {
 		if r.missed {
 			r.wanted += " (missed)"
 		}
-		text += fmt.Sprintf("| %s | %s | %s | %s | %s |\n", r.name, number(r.larder, r.unit), than, ratio, r.wanted)
+		cells = append(cells, []string{r.name, number(r.larder, r.unit), than, ratio, r.wanted})
 	}
-	return text + "\n"
+	return markdown("lrlrl", cells...)
 }
 
 // number formats a measured value.
@@ -61,34 +74,33 @@ func number(f float64, unit string) string {
 // growths returns a Markdown table with a row for each command and a column for
 // each amount, and the targets that were missed.
 func growths(all []growth) string {
-	var text strings.Builder
+	text := ""
 	for _, of := range []string{"packages", "root modules"} {
-		group := slices.DeleteFunc(slices.Clone(all), func(g growth) bool { return g.Of != of })
-		if len(group) == 0 {
-			continue
-		}
-		fmt.Fprintf(&text, "| %s |", of)
-		for _, s := range group[0].Samples {
-			fmt.Fprintf(&text, " %s |", thousands(s.N))
-		}
-		fmt.Fprintf(&text, " growth |\n| --- |%s\n", strings.Repeat(" ---: |", len(group[0].Samples)+1))
-		for _, g := range group {
-			fmt.Fprintf(&text, "| `%s` |", g.Command)
+		rows := [][]string{{of}}
+		for _, g := range all {
+			if g.Of != of {
+				continue
+			}
+			row := []string{"`" + g.Command + "`"}
 			for _, s := range g.Samples {
-				fmt.Fprintf(&text, " %.2f s (%.2f s) %d MB |", s.time.Seconds(), s.cpu.Seconds(), s.peak/1024)
+				if len(rows) == 1 {
+					rows[0] = append(rows[0], thousands(s.N))
+				}
+				row = append(row, fmt.Sprintf("%.2f s (%.2f s) %d MB", s.time.Seconds(), s.cpu.Seconds(), s.peak/1024))
 			}
 			growth := ""
 			if f := slopeOf(g); f > 0 {
 				growth = fmt.Sprintf("× %.2f", f)
 			}
-			fmt.Fprintf(&text, " %s |\n", growth)
+			rows = append(rows, append(row, growth))
 		}
-		text.WriteString("\n")
+		rows[0] = append(rows[0], "growth")
+		text += markdown("l"+strings.Repeat("r", len(rows[0])-1), rows...)
 	}
 	if missed := problems(all); len(missed) > 0 {
-		text.WriteString("Missed targets:\n\n- " + strings.Join(missed, "\n- ") + "\n\n")
+		text += "Missed targets:\n\n- " + strings.Join(missed, "\n- ") + "\n\n"
 	}
-	return text.String()
+	return text
 }
 
 // thousands returns n with commas.
@@ -114,8 +126,7 @@ func slopeOf(g growth) float64 {
 }
 
 // problems returns the targets that were missed.
-func problems(all []growth) []string {
-	var missed []string
+func problems(all []growth) (missed []string) {
 	for _, g := range all {
 		if f := slopeOf(g); f > mostSlope {
 			a, b := g.Samples[len(g.Samples)-2], g.Samples[len(g.Samples)-1]

@@ -13,10 +13,10 @@ import (
 	"github.com/larder-cli/larder/sources/sourcetest"
 )
 
-// The largest amounts to measure.
-const (
-	mostPackages = 10_000
-	mostModules  = 3_000
+// The amounts that are measured.
+var (
+	manyPackages = []int{10, 100, 1_000, 10_000}
+	manyModules  = []int{10, 100, 1_000, 3_000}
 )
 
 // A growth is the results of one command for growing amounts.
@@ -32,39 +32,37 @@ type grown struct {
 	sample
 }
 
+// A grower measures commands with n of something, in the directory dir, which is in place.
+type grower struct {
+	*bench
+	place, dir, of string
+	n              int
+	env            []string
+	all            []growth
+}
+
 // scale measures how the cost of commands grows with the number of packages and
 // root modules.
 func (b *bench) scale() string {
-	var all []growth
-	for _, n := range amounts(b.packages) {
-		all = b.withPackages(all, n)
+	if b.short {
+		manyPackages, manyModules = manyPackages[:2], manyModules[:2]
 	}
-	for _, n := range amounts(b.modules) {
-		all = b.withModules(all, n)
+	g := &grower{bench: b}
+	for _, n := range manyPackages {
+		g.withPackages(n)
 	}
-	return growths(all)
-}
-
-// amounts returns 10 and ten times as much each time, up to most. Less than 10 is nothing.
-func amounts(most int) (all []int) {
-	for n := 10; n <= most; n *= 10 {
-		all = append(all, n)
+	for _, n := range manyModules {
+		g.withModules(n)
 	}
-	if len(all) > 0 && all[len(all)-1] < most {
-		all = append(all, most)
-	}
-	return all
+	return growths(g.all)
 }
 
 // withPackages creates a mirror and a cache with n packages, and measures the
 // commands that maintain them. The packages are tiny, signed, and for two
 // platforms. With more packages there are more providers and more versions.
-func (b *bench) withPackages(all []growth, n int) []growth {
-	world := sourcetest.New(b)
-	providers := map[int]int{10: 1, 100: 5, 1_000: 10}[n]
-	if providers == 0 {
-		providers = n / 200
-	}
+func (g *grower) withPackages(n int) {
+	world := sourcetest.New(g)
+	providers := map[int]int{10: 1, 100: 5, 1_000: 10, 10_000: 50}[n]
 	var addresses []string
 	for p := range providers {
 		address := fmt.Sprintf("registry.terraform.io/acme/p%02d", p)
@@ -73,7 +71,8 @@ func (b *bench) withPackages(all []growth, n int) []growth {
 			world.Add(address, fmt.Sprintf("1.%d.0", v), sourcetest.Release{Platforms: two})
 		}
 	}
-	g := b.grow(all, "packages", n, world)
+	g.begin("packages", n, world)
+	defer g.end()
 	mirror := filepath.Join(g.dir, "mirror")
 	everything := append([]string{"--quiet", "--all-versions"}, append(flags("--platform=", two), addresses...)...)
 	sync := append([]string{"mirror", "sync", mirror}, everything...)
@@ -86,26 +85,24 @@ func (b *bench) withPackages(all []growth, n int) []growth {
 	g.measure("mirror index", "mirror", "index", mirror)
 	g.measure("mirror sync, nothing new", sync...)
 	g.once("cache prune, most of them", "cache", "prune", "--keep-last", "2", "--yes")
-	return g.finish()
 }
 
 // withModules creates n root modules that require three of ten providers each,
 // and installs the providers. It then measures commands that find everything up
 // to date.
-func (b *bench) withModules(all []growth, n int) []growth {
-	world := sourcetest.New(b)
+func (g *grower) withModules(n int) {
+	world := sourcetest.New(g)
 	for p := range 10 {
 		world.Add(fmt.Sprintf("registry.terraform.io/acme/p%02d", p), "1.0.0", sourcetest.Release{Platforms: two})
 	}
-	g := b.grow(all, "root modules", n, world)
+	g.begin("root modules", n, world)
+	defer g.end()
 	for i := range n {
-		root := filepath.Join(g.dir, fmt.Sprintf("team%02d", i/100), fmt.Sprintf("root%04d", i))
 		var types []string
 		for p := range 3 {
 			types = append(types, fmt.Sprintf("p%02d", (i+p)%10))
 		}
-		b.must(os.MkdirAll(root, 0o755))
-		b.must(os.WriteFile(filepath.Join(root, "main.tf"), []byte(sourcetest.Configuration(types...)), 0o644))
+		g.rootModule(filepath.Join(g.dir, fmt.Sprintf("team%02d", i/100), fmt.Sprintf("root%04d", i)), types...)
 	}
 	lock := append([]string{"lock", "-R"}, flags("--platform=", two)...)
 	g.once("install -R, all new", "install", "-R")
@@ -114,64 +111,41 @@ func (b *bench) withModules(all []growth, n int) []growth {
 	g.measure("lock -R", lock...)
 	g.measure("prefetch -R", "prefetch", "-R")
 	g.measure("cache stats", "cache", "stats")
-	return g.finish()
 }
 
-// A grower measures commands in the directory dir, which is in place.
-type grower struct {
-	*bench
-	place, dir, of string
-	n              int
-	env            []string
-	all            []growth
-}
-
-// grow creates a directory for measurements with n of something, in which packages are installed
-// from a filesystem mirror of the world. Their results are added to all.
-func (b *bench) grow(all []growth, of string, n int, world *sourcetest.World) *grower {
-	place := filepath.Join(b.dir, strings.ReplaceAll(of, " ", "-")+strconv.Itoa(n))
-	published := filepath.Join(place, "published")
+// begin creates a directory for measurements with n of something, in which packages are installed
+// from a filesystem mirror of the world.
+func (g *grower) begin(of string, n int, world *sourcetest.World) {
+	g.of, g.n, g.place = of, n, filepath.Join(g.Dir, strings.ReplaceAll(of, " ", "-")+strconv.Itoa(n))
+	published := filepath.Join(g.place, "published")
 	world.WritePacked(published)
 	world.WriteEvidence(published)
-	g := &grower{bench: b, place: place, dir: filepath.Join(place, "work"), of: of, n: n, all: all}
-	b.must(os.MkdirAll(g.dir, 0o755))
+	g.dir = filepath.Join(g.place, "work")
+	g.must(os.MkdirAll(g.dir, 0o755))
 	g.env = append(world.Env(fmt.Sprintf("filesystem_mirror { path = %q }", published)),
-		"HOME="+place, "PATH="+os.Getenv("PATH"), "TMPDIR="+place, "TF_PLUGIN_CACHE_DIR="+filepath.Join(place, "cache"))
-	if b.keep != "" {
-		b.must(os.WriteFile(filepath.Join(place, "env"), []byte(strings.Join(g.env, "\n")+"\n"), 0o644))
-	}
-	return g
+		"HOME="+g.place, "PATH="+os.Getenv("PATH"), "TMPDIR="+g.place, "TF_PLUGIN_CACHE_DIR="+filepath.Join(g.place, "cache"))
 }
+
+// end removes the directory.
+func (g *grower) end() { g.must(os.RemoveAll(g.place)) }
 
 // measure adds the best result of several runs of a command.
-func (g *grower) measure(name string, args ...string) {
-	least := g.exec(g.dir, g.env, g.larder, args...)
-	for range g.rounds - 1 {
-		s := g.exec(g.dir, g.env, g.larder, args...)
-		least = sample{time: min(least.time, s.time), cpu: min(least.cpu, s.cpu), peak: max(least.peak, s.peak)}
-	}
-	g.add(name, least)
-}
+func (g *grower) measure(name string, args ...string) { g.add(name, g.rounds, args) }
 
 // once adds the result of a command that can be run only once.
-func (g *grower) once(name string, args ...string) {
-	g.add(name, g.exec(g.dir, g.env, g.larder, args...))
-}
+func (g *grower) once(name string, args ...string) { g.add(name, 1, args) }
 
-// add adds a result to those of the same command.
-func (g *grower) add(name string, s sample) {
+// add adds the best result of some runs to those of the same command.
+func (g *grower) add(name string, runs int, args []string) {
+	best := g.exec(g.dir, g.env, g.larder, args...)
+	for range runs - 1 {
+		s := g.exec(g.dir, g.env, g.larder, args...)
+		best = sample{time: min(best.time, s.time), cpu: min(best.cpu, s.cpu), peak: max(best.peak, s.peak)}
+	}
 	i := slices.IndexFunc(g.all, func(other growth) bool { return other.Command == name && other.Of == g.of })
 	if i < 0 {
 		i, g.all = len(g.all), append(g.all, growth{Command: name, Of: g.of})
 	}
-	g.all[i].Samples = append(g.all[i].Samples, grown{g.n, s})
-	fmt.Printf("%-26s %6d %-12s %s cpu %5d MB\n", name, g.n, g.of, s, s.peak/1024)
-}
-
-// finish removes the directory, unless it is to be kept, and returns all results.
-func (g *grower) finish() []growth {
-	if g.keep == "" {
-		g.must(os.RemoveAll(g.place))
-	}
-	return g.all
+	g.all[i].Samples = append(g.all[i].Samples, grown{g.n, best})
+	fmt.Printf("%-26s %6d %-12s %s cpu %5d MB\n", name, g.n, g.of, best, best.peak/1024)
 }

@@ -17,8 +17,7 @@ import (
 	"time"
 )
 
-// A Running is an OCI registry or a store in a process of its own, which ends with the test. scripts/stores builds the
-// programs.
+// A Running is a server in a process of its own, which ends with the test. scripts/stores builds registries and stores.
 type Running struct {
 	Host   string // 127.0.0.1:PORT, which stays the same
 	CAFile string // the authority of its certificate, in PEM form; empty without TLS
@@ -32,11 +31,11 @@ type Running struct {
 	log   bytes.Buffer
 }
 
-// newRunning prepares a program, and a directory for it that has cert.pem and key.pem. If the program is not on PATH,
+// NewRunning prepares a program, and a directory for it that has cert.pem and key.pem. If the program is not on PATH,
 // the test is skipped.
-func newRunning(t testing.TB, program string) (r *Running, dir string) {
+func NewRunning(t testing.TB, program string) (r *Running, dir string) {
 	t.Helper()
-	r, dir = &Running{t: t, line: []string{OnPath(t, program)}, env: os.Environ()}, t.TempDir()
+	r, dir = &Running{t: t, line: []string{OnPath(t, program)}}, t.TempDir()
 	r.Host = freePort(t)
 	r.CAFile = filepath.Join(dir, "ca.pem")
 	cert, key, authority := Certificate("")
@@ -65,6 +64,13 @@ func freePort(t testing.TB) string {
 	}
 	t.Fatal("no port is free")
 	return ""
+}
+
+// Run starts the program with variables and arguments, and waits until it answers at a URL.
+func (r *Running) Run(ready string, env []string, args ...string) {
+	r.t.Helper()
+	r.ready, r.env, r.line = ready, env, append(r.line, args...)
+	r.Start()
 }
 
 // Start starts the program, also again with what it had, and waits until it answers.
@@ -107,6 +113,13 @@ func (r *Running) Stop() {
 	}
 }
 
+// End interrupts the program, waits until it has ended, and describes what it took.
+func (r *Running) End() *os.ProcessState {
+	Check(r.t, r.cmd.Process.Signal(os.Interrupt))
+	<-r.ended
+	return r.cmd.ProcessState
+}
+
 // Transport returns a new transport that trusts the program's certificate.
 func (r *Running) Transport() *http.Transport {
 	pool := x509.NewCertPool()
@@ -127,7 +140,7 @@ const (
 // [RegistryUser] if login is set.
 func NewRegistry(t testing.TB, login bool) *Running {
 	t.Helper()
-	r, dir := newRunning(t, "registry")
+	r, dir := NewRunning(t, "registry")
 	in := func(name string) string { return filepath.Join(dir, name) }
 	config := fmt.Appendf(nil, `version: 0.1
 log: {level: error, accesslog: {disabled: true}}
@@ -139,9 +152,7 @@ http: {addr: %q, secret: larder, tls: {certificate: %q, key: %q}}
 	}
 	Check(t, os.WriteFile(in("users"), []byte(registryUsers), 0o600))
 	Check(t, os.WriteFile(in("config"), config, 0o600))
-	r.line = append(r.line, "serve", in("config"))
-	r.env, r.ready = append(r.env, "OTEL_TRACES_EXPORTER=none"), "https://"+r.Host+"/v2/"
-	r.Start()
+	r.Run("https://"+r.Host+"/v2/", append(os.Environ(), "OTEL_TRACES_EXPORTER=none"), "serve", in("config"))
 	return r
 }
 
@@ -159,7 +170,7 @@ func NewS3(t testing.TB, secure bool, buckets ...string) *S3 {
 	t.Helper()
 	s := &S3{AccessKeyID: "AKIALARDERTEST", SecretAccessKey: "larder-test-secret-key"}
 	var dir string
-	s.Running, dir = newRunning(t, "versitygw")
+	s.Running, dir = NewRunning(t, "versitygw")
 	s.Dir = filepath.Join(dir, "buckets")
 	// Without users, an unknown access key is another error. Not all file systems have extended attributes.
 	users, attributes := filepath.Join(dir, "users"), filepath.Join(dir, "attributes")
@@ -174,7 +185,7 @@ func NewS3(t testing.TB, secure bool, buckets ...string) *S3 {
 	} else {
 		s.CAFile, s.Endpoint = "", "http://"+s.Host
 	}
-	s.env = append(s.env, "ROOT_ACCESS_KEY="+s.AccessKeyID, "ROOT_SECRET_KEY="+s.SecretAccessKey)
+	s.env = append(os.Environ(), "ROOT_ACCESS_KEY="+s.AccessKeyID, "ROOT_SECRET_KEY="+s.SecretAccessKey)
 	s.ready = s.Endpoint + "/health"
 	line := s.line
 	if s.line = append(slices.Clip(line), "posix", s.Dir); !s.starts() {
