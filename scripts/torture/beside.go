@@ -47,10 +47,9 @@ type outcome struct {
 	problem        error // an error that must not occur
 }
 
-// beside alternates the engine and larder in root modules. All root modules run
-// at the same time, with a shared plugin cache that is empty at first, and half
-// of the processes are the engine's. In every other round, half of them are
-// killed. The requirements:
+// round runs larder in root modules with a shared plugin cache that is empty at first, in all of them at the same time,
+// and again. If an engine takes part, half of the processes are its own, and alternate with larder's. In every other
+// round, half of the processes are killed. The requirements:
 //
 //   - Larder succeeds unless it is killed, whatever engines do or leave.
 //   - OpenTofu, which locks packages, succeeds unless an OpenTofu process is
@@ -62,22 +61,26 @@ type outcome struct {
 //     succeeded, if none was killed. In any case they are correct after the
 //     next larder install.
 //   - That install succeeds. Then each program succeeds when it runs alone.
+//   - Without an engine, no package in the cache is ever incomplete, and if no
+//     process is killed, each archive is sent only once.
 //
 // Terraform may lock the hash of a damaged package. Larder and these tests
 // accept every package that the root module's lock file accepts.
-func (k *rack) beside(number int) report {
+func (k *rack) round(number int) report {
 	k.world.Registry.Forget()
-	plans := make([][]turn, k.opts.processes)
-	for i := range plans {
-		plans[i] = k.plan(i, number%2 == 1)
-		k.prepare(fmt.Sprintf("root%d", i), "") // not part of the concurrent runs
+	kills := number%2 == 1
+	stop := func() {}
+	if k.opts.engine == "" {
+		stop = k.watch()
 	}
-	outcomes := make([][]outcome, len(plans))
+	outcomes := make([][]outcome, k.opts.processes)
 	var wg, damage sync.WaitGroup
-	for i, plan := range plans {
+	for i := range outcomes {
+		root, plan := fmt.Sprintf("root%d", i), k.plan(i, kills)
+		k.prepare(root, "") // not part of the concurrent runs
 		wg.Go(func() {
 			for _, t := range plan {
-				o := k.take(fmt.Sprintf("root%d", i), t)
+				o := k.take(root, t)
 				if outcomes[i] = append(outcomes[i], o); o.problem != nil {
 					return
 				}
@@ -85,13 +88,14 @@ func (k *rack) beside(number int) report {
 		})
 	}
 	quiet := make(chan struct{})
-	if number%2 == 1 && k.opts.engine == sources.Terraform {
+	if kills && k.opts.engine == sources.Terraform {
 		damage.Go(func() { k.damageInPlace(quiet) })
 	}
 	wg.Wait()
 	close(quiet)
 	damage.Wait()
-	r := report{round: number, engine: k.opts.engine}
+	stop()
+	r := report{round: number, sent: float64(k.sent()) / float64(k.total)}
 	for _, o := range slices.Concat(outcomes...) {
 		r.runs++
 		switch {
@@ -109,6 +113,9 @@ func (k *rack) beside(number int) report {
 		if o.problem != nil {
 			k.t.Fatalf("round %d: root%d: %v", number, i, o.problem)
 		}
+	}
+	if k.opts.engine == "" && r.killed == 0 && r.sent > 1 {
+		k.t.Fatalf("round %d: each byte was sent %.2f times", number, r.sent)
 	}
 	k.check(number)
 	if err := k.alone(); err != nil {
@@ -136,7 +143,7 @@ func (k *rack) plan(i int, kills bool) []turn {
 	plan := make([]turn, turns)
 	for j := range plan {
 		plan[j] = turn{
-			engine:   (i+j)%2 == 1,
+			engine:   k.opts.engine != "" && (i+j)%2 == 1,
 			link:     sources.LinkModes[k.random.IntN(len(sources.LinkModes))],
 			fresh:    k.random.IntN(2) == 0,
 			unlocked: k.random.IntN(3) == 0,
@@ -168,10 +175,7 @@ func (k *rack) take(root string, t turn) outcome {
 		o.problem = cmp.Or(o.problem, os.RemoveAll(filepath.Join(dir, ".terraform.lock.hcl")))
 	}
 	before := k.strange(root)
-	p := k.command(root, k.larder, "install", "--quiet", "--engine", string(k.opts.engine), "--link", string(t.link))
-	if t.engine {
-		p = k.engine(root)
-	}
+	p := k.program(root, t.engine, "--link", string(t.link))
 	if o.problem = cmp.Or(o.problem, p.cmd.Start()); o.problem != nil {
 		return o
 	}
@@ -239,15 +243,20 @@ func (k *rack) killIn(t turn, p *process, over chan struct{}) {
 	}
 }
 
-func (k *rack) engine(root string) *process {
-	return k.command(root, string(k.opts.engine), "init", "-input=false", "-no-color")
+// program returns a process that installs packages in a root module: the engine's, or larder's with these flags.
+func (k *rack) program(root string, engine bool, flags ...string) *process {
+	if engine {
+		return k.command(root, string(k.opts.engine), "init", "-input=false", "-no-color")
+	}
+	choice := string(cmp.Or(k.opts.engine, sources.Terraform))
+	return k.command(root, k.larder, append([]string{"install", "--quiet", "--engine", choice}, flags...)...)
 }
 
 // keeps reports whether no other process can change the packages that a turn
 // has installed. Terraform unpacks in place, through links into the cache, and
 // Larder does not replace links to the correct package.
 func (k *rack) keeps(t turn) bool {
-	return k.opts.engine == sources.OpenTofu || !t.engine && t.fresh && t.link == sources.LinkCopy
+	return k.opts.engine != sources.Terraform || !t.engine && t.fresh && t.link == sources.LinkCopy
 }
 
 // right returns an error unless a root module has the packages that it
@@ -271,7 +280,7 @@ func (k *rack) right(root string) error {
 			return fmt.Errorf("in %s %s is locked with %q, want %s", root, name, locked, want)
 		}
 	}
-	if strange := k.strange(root); k.opts.engine == sources.OpenTofu && len(strange) > 0 {
+	if strange := k.strange(root); k.opts.engine != sources.Terraform && len(strange) > 0 {
 		return fmt.Errorf("%s locks %q", root, strange)
 	}
 	return nil
@@ -313,18 +322,15 @@ func (k *rack) strange(root string) (hashes []string) {
 func (k *rack) alone() error {
 	for i := range k.opts.processes {
 		root := fmt.Sprintf("root%d", i)
-		p := k.command(root, k.larder, "install", "--quiet", "--engine", string(k.opts.engine))
-		if i%2 == 1 {
-			p = k.engine(root)
-		}
-		if err := p.finish(); err != nil {
+		engine := k.opts.engine != "" && i%2 == 1
+		if err := k.program(root, engine).finish(); err != nil {
 			return err
 		}
 		if err := k.right(root); err != nil {
 			return err
 		}
 		left, err := filepath.Glob(filepath.Join(k.dir, root, ".terraform", "providers", ".larder-*"))
-		if err != nil || i%2 == 0 && len(left) > 0 {
+		if err != nil || !engine && len(left) > 0 {
 			return errors.Join(err, fmt.Errorf("%q is left over", left))
 		}
 	}

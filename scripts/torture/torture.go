@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
+	"testing"
 	"time"
 
 	"golang.org/x/mod/sumdb/dirhash"
@@ -33,18 +34,13 @@ type options struct {
 
 // A report is the result of a round.
 type report struct {
-	round, killed int
-	looks         int            // number of checks of the cache, in a round without an engine
-	sent          float64        // bytes sent, divided by the size of all archives
-	engine        sources.Engine // the engine of the round
-	runs, failed  int            // numbers of processes: all, and the engine's that failed
+	round, runs, killed int
+	failed              int     // number of the engine's runs that failed
+	sent                float64 // bytes sent, divided by the size of all archives
 }
 
 func (r report) String() string {
-	if r.engine != "" {
-		return fmt.Sprintf("round %d: %d runs, %d killed, %d of %s failed", r.round, r.runs, r.killed, r.failed, r.engine)
-	}
-	return fmt.Sprintf("round %d: %d killed, %d looks at the cache, each byte sent %.2f times", r.round, r.killed, r.looks, r.sent)
+	return fmt.Sprintf("round %d: %d runs, %d killed, %d failed, each byte sent %.2f times", r.round, r.runs, r.killed, r.failed, r.sent)
 }
 
 var providers = []string{"alpha", "beta", "gamma", "delta", "epsilon"}
@@ -55,7 +51,7 @@ func platform() string { return runtime.GOOS + "_" + runtime.GOARCH }
 
 // A rack is the state of all rounds.
 type rack struct {
-	t      sourcetest.TB
+	t      testing.TB
 	opts   options
 	world  *sourcetest.World
 	random *rand.Rand
@@ -68,7 +64,7 @@ type rack struct {
 }
 
 // newRack publishes the providers and builds larder.
-func newRack(t sourcetest.TB, opts options) *rack {
+func newRack(t testing.TB, opts options) *rack {
 	if len(opts.providers) == 0 {
 		opts.providers = providers
 	}
@@ -89,19 +85,16 @@ func newRack(t sourcetest.TB, opts options) *rack {
 }
 
 // torture runs all rounds, and calls tell with each report.
-func torture(t sourcetest.TB, opts options, tell func(report)) {
+func torture(t testing.TB, opts options, tell func(report)) {
 	k := newRack(t, opts)
 	k.total = k.weigh()
-	play, begun := k.round, time.Now()
-	if opts.engine != "" {
-		play = k.beside
-	}
+	begun := time.Now()
 	for n := range opts.rounds {
 		if opts.lasting > 0 && time.Since(begun) > opts.lasting {
 			return
 		}
 		k.dir = t.TempDir()
-		tell(play(n + int(opts.seed%2))) // processes are killed in odd rounds
+		tell(k.round(n + int(opts.seed%2))) // processes are killed in odd rounds
 		k.must(os.RemoveAll(k.dir))
 	}
 }
@@ -119,45 +112,6 @@ func (k *rack) sent() int64 {
 		n += bytes
 	}
 	return n
-}
-
-// round runs all processes with an empty cache. In every other round some are
-// killed. In the other rounds, each archive must be sent only once.
-func (k *rack) round(number int) report {
-	k.world.Registry.Forget()
-	stop := k.watch()
-	processes := make([]*process, k.opts.processes)
-	for i := range processes {
-		processes[i] = k.prepare(fmt.Sprintf("root%d", i), k.larder, "install", "--quiet")
-		k.must(processes[i].cmd.Start())
-	}
-	killed := 0
-	if number%2 == 1 {
-		killed = k.kill(processes)
-	}
-	for _, p := range processes {
-		if err := p.cmd.Wait(); err != nil && !p.killed {
-			k.t.Fatalf("round %d: a process failed that was not killed: %v\n%s", number, err, &p.out)
-		}
-	}
-	looks := stop()
-	sent := float64(k.sent()) / float64(k.total)
-	if killed == 0 && sent > 1 {
-		k.t.Fatalf("round %d: each byte was sent %.2f times", number, sent)
-	}
-	k.check(number)
-	return report{round: number, killed: killed, looks: looks, sent: sent}
-}
-
-// kill kills half of the processes, after a random time each.
-func (k *rack) kill(processes []*process) int {
-	killed := len(processes) / 2
-	for _, i := range k.random.Perm(len(processes))[:killed] {
-		time.Sleep(time.Duration(k.random.IntN(100)) * time.Millisecond)
-		processes[i].killed = true
-		_ = processes[i].cmd.Process.Kill() // fails if the process has ended
-	}
-	return killed
 }
 
 // check runs another install, and compares all packages with the published
@@ -211,9 +165,8 @@ func (k *rack) must(err error) {
 
 // A process is a run of a program.
 type process struct {
-	cmd    *exec.Cmd
-	out    bytes.Buffer
-	killed bool
+	cmd *exec.Cmd
+	out bytes.Buffer
 }
 
 // prepare creates a root module, and a process to start in it.
@@ -242,30 +195,25 @@ func (p *process) finish() error {
 	return nil
 }
 
-// watch checks the cache for incomplete packages, without a lock, until stop is called. Stop
-// returns the number of checks.
-func (k *rack) watch() (stop func() (looks int)) {
+// watch checks the cache for incomplete packages, without a lock, until stop is called.
+func (k *rack) watch() (stop func()) {
 	done, found := make(chan struct{}), make(chan error, 1)
-	looks := 0
 	go func() {
-		for {
+		var err error
+		for err == nil {
 			select {
 			case <-done:
 				found <- nil
 				return
 			case <-time.After(time.Millisecond):
-			}
-			looks++
-			if err := k.look(); err != nil {
-				found <- err
-				return
+				err = k.look()
 			}
 		}
+		found <- err
 	}()
-	return func() int {
+	return func() {
 		close(done)
 		k.must(<-found)
-		return looks
 	}
 }
 
