@@ -16,6 +16,8 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/larder-cli/larder/sources/sourcetest"
 )
 
@@ -139,11 +141,11 @@ func TestFaultOnFiles(t *testing.T) {
 }
 
 // TestCrashAtEveryStep kills commands instead, each before a different change to the file system: packages, the lock
-// file and documents of the mirror must then be complete or missing.
+// file, documents of the mirror and archives of recent downloads must then be complete or missing.
 func TestCrashAtEveryStep(t *testing.T) {
 	rack := newRack(t, options{providers: []string{"alpha", "beta"}, size: 1 << 10})
 	for _, c := range faultCases {
-		if c.name != "install cold" && c.name != "bundle import" {
+		if !slices.Contains([]string{"install cold", "bundle import", "mirror sync over damage", "mirror prune"}, c.name) {
 			continue
 		}
 		t.Run(c.name, func(t *testing.T) {
@@ -214,20 +216,20 @@ func (c faultCase) fail(t *testing.T, k *rack, clean map[string]bool, step int, 
 	before := c.start(k)
 	p := k.prepare("root", k.larder, append(c.args, "--quiet")...)
 	p.cmd.Env = append(p.cmd.Env, "GOMAXPROCS=1", "GOGC=off") // makes the steps the same in each run
-	var failed sourcetest.Failed
+	var failed failure
 	var err error
 	if c.kills {
 		p.cmd.Stdout, p.cmd.Stderr = nil, nil // otherwise Wait would wait for copying the output
-		failed.Steps, err = sourcetest.KillAt(p.cmd, step)
+		failed.steps, err = killAt(p.cmd, step)
 	} else {
-		failed, err = sourcetest.FailAt(p.cmd, step, errno, dirs...)
+		failed, err = failAt(p.cmd, step, errno, dirs...)
 	}
 	skipUntraced(t, err)
 	if problems := c.judge(k, before, clean, failed, err, p.out.String()); len(problems) > 0 {
-		t.Errorf("step %d: %s %s: %s: exit status %d\n\t%s\n%s", step, failed.Call, strings.TrimPrefix(failed.Path, k.dir+"/"), errnoName(errno),
-			failed.Status, strings.Join(problems, "\n\t"), &p.out)
+		t.Errorf("step %d: %s %s: %s: exit status %d\n\t%s\n%s", step, failed.call, strings.TrimPrefix(failed.path, k.dir+"/"), unix.ErrnoName(errno),
+			failed.status, strings.Join(problems, "\n\t"), &p.out)
 	}
-	return failed.Steps
+	return failed.steps
 }
 
 // skipUntraced skips a test if the error says that processes may not be traced.
@@ -265,7 +267,7 @@ func (c faultCase) lost(k *rack, path string) bool {
 }
 
 // judge returns the problems after a run in which a call failed.
-func (c faultCase) judge(k *rack, before state, clean map[string]bool, failed sourcetest.Failed, err error, out string) (problems []string) {
+func (c faultCase) judge(k *rack, before state, clean map[string]bool, failed failure, err error, out string) (problems []string) {
 	problem := func(format string, args ...any) { problems = append(problems, fmt.Sprintf(format, args...)) }
 	whole := func(when string) {
 		after := k.packages()
@@ -279,7 +281,7 @@ func (c faultCase) judge(k *rack, before state, clean map[string]bool, failed so
 				problem("%s: %s: %v", when, path, err)
 			}
 		}
-		if err := errors.Join(k.lockWhole(before.lock), k.mirrorFits()); err != nil {
+		if err := errors.Join(k.lockWhole(before.lock), k.mirrorFits(), k.archivesWhole()); err != nil {
 			problem("%s: %v", when, err)
 		}
 	}
@@ -292,16 +294,16 @@ func (c faultCase) judge(k *rack, before state, clean map[string]bool, failed so
 	whole("afterwards")
 	switch {
 	case c.kills:
-	case failed.Status == 0:
+	case failed.status == 0:
 		if err := c.promise(k); err != nil {
 			problem("exit status 0, but %v", err)
 		}
-	case failed.Status == 1:
-		if !k.namesPath(out, failed.Path) {
+	case failed.status == 1:
+		if !k.namesPath(out, failed.path) {
 			problem("the error names no path")
 		}
 	default:
-		problem("exit status %d", failed.Status)
+		problem("exit status %d", failed.status)
 	}
 	if err := k.try("root", c.args...); err != nil {
 		problem("the next run: %v", err)
@@ -324,15 +326,11 @@ func (c faultCase) judge(k *rack, before state, clean map[string]bool, failed so
 		c.work(k)
 	}
 	for _, name := range k.leftOver(clean) {
-		if !c.kills || !lockMade.MatchString(name) {
+		if !c.kills || !killed.MatchString(name) {
 			problem("left over: %s", name)
 		}
 	}
 	return problems
-}
-
-func errnoName(errno syscall.Errno) string {
-	return map[syscall.Errno]string{syscall.EIO: "EIO", syscall.ENOSPC: "ENOSPC", syscall.EACCES: "EACCES"}[errno]
 }
 
 // namesPath reports whether output contains the name of a file: the lock file,
@@ -491,42 +489,47 @@ func (k *rack) mirrorFits() error {
 	})
 }
 
+// archivesWhole returns an error if the archive of a recent download isn't what its name says.
+func (k *rack) archivesWhole() (err error) {
+	for name := range k.names() {
+		data, readErr := os.ReadFile(k.dir + name)
+		base, want := filepath.Base(name), fmt.Sprintf("%x", sha256.Sum256(data))
+		if filepath.Base(filepath.Dir(name)) == "archives" && len(base) == len(want) && base != want {
+			err = errors.Join(err, readErr, fmt.Errorf("%s is incomplete", name))
+		}
+	}
+	return err
+}
+
 // unjudged matches files that may exist after one run and not after another:
 // files in the quarantine, and the name of the process that holds a
 // lock, which the next process replaces.
 var unjudged = regexp.MustCompile(`/quarantine/|\.holder$`)
 
-// withoutCache matches the files of runs without a cache. The packages are then
-// in the working directory, with the locks that OpenTofu would create there,
-// and Larder's state is in the user's directory. The next run without a cache
-// uses both.
-var withoutCache = regexp.MustCompile(`^/\.local/state/larder/stores/\w+/(cache\.lock|gate\.lock|(lock|evidence)/)|` +
-	`^/root/\.terraform/providers/.*/` + platform() + `\.lock$`)
+// stays matches files that may exist after a failure, and do no harm:
+var stays = regexp.MustCompile(strings.Join([]string{
+	// Of runs without a cache: the packages are then in the working directory, with the locks that OpenTofu would create
+	// there, and Larder's state is in the user's directory. The next run without a cache uses both.
+	`^/\.local/state/larder/stores/\w+/(cache\.lock|gate\.lock|(lock|evidence)/)`,
+	`^/root/\.terraform/providers/.*/` + platform() + `\.lock$`,
+	// Evidence for packages that "mirror prune" has removed: the next run can't determine why it has no package.
+	`^/mirror/\.larder/evidence/`,
+	// Temporary files of a new record key. They contain that key, with the same mode, and no later run creates a key.
+	`/larder/\.record\.key\.`,
+	// The only copies of changed packages that could not be moved to the quarantine. A warning has their path.
+	`/(\.terraform/providers|\.larder/tmp)/rescued-`,
+}, "|"))
 
-// ofRemoved matches evidence for packages that "mirror prune" has removed. It
-// does no harm. If removing it failed, it stays, because the next run cannot
-// determine why it has no package.
-var ofRemoved = regexp.MustCompile(`^/mirror/\.larder/evidence/`)
-
-// keyMade matches temporary files of a new record key. They contain that key,
-// with the same mode. If removing one fails, it stays, because no later run
-// creates a key.
-var keyMade = regexp.MustCompile(`/larder/\.record\.key\.`)
-
-// lockMade matches temporary files for a lock file. A killed process leaves them in the root module.
-var lockMade = regexp.MustCompile(`^/root/\.\.terraform\.lock\.hcl\.`)
-
-// rescued matches changed packages that could not be moved to the directory for
-// replaced packages. It is the only copy, so it stays at the path in the
-// warning.
-var rescued = regexp.MustCompile(`/(\.terraform/providers|\.larder/tmp)/rescued-`)
+// killed matches temporary files that a killed process leaves: those for a lock file in the root module, and those for
+// records until the next one of the same store is written.
+var killed = regexp.MustCompile(`^/root/\.\.terraform\.lock\.hcl\.|/stores/\w+/\.[^/]*\.json\.\w+$`)
 
 // leftOver returns the files that do not exist after a run without a failed
 // call.
 func (k *rack) leftOver(clean map[string]bool) []string {
 	var names []string
 	for _, name := range slices.Sorted(maps.Keys(k.names())) {
-		if !clean[name] && !withoutCache.MatchString(name) && !ofRemoved.MatchString(name) && !keyMade.MatchString(name) && !rescued.MatchString(name) {
+		if !clean[name] && !stays.MatchString(name) {
 			names = append(names, name)
 		}
 	}

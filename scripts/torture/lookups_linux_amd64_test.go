@@ -55,7 +55,7 @@ func TestLookupsAreMadeOnce(t *testing.T) {
 func (k *rack) calls(t *testing.T, root string, args ...string) map[string]int {
 	t.Helper()
 	p := k.prepare(root, k.larder, args...)
-	calls, err := sourcetest.Calls(p.cmd, k.dir)
+	calls, err := callsIn(p.cmd, k.dir)
 	skipUntraced(t, err)
 	sourcetest.Require(t, err == nil, "%v\n%s", err, &p.out)
 	return calls

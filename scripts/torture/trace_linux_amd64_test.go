@@ -1,4 +1,4 @@
-package sourcetest
+package main
 
 import (
 	"bytes"
@@ -9,26 +9,123 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
+	"testing"
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/larder-cli/larder/sources/sourcetest"
 )
+
+// A failure is the result of failAt.
+type failure struct {
+	call   string // the system call that failed; empty if none did
+	path   string // of its file
+	status int    // exit status of the command
+	steps  int    // number of calls up to the one that failed, or of all if none did
+}
+
+// failAt runs a command to its end and makes one system call fail with an
+// errno: number step among the calls that read, change or look up files below
+// dirs. If step is 0, or the command makes fewer calls, none fails. Closing files always
+// succeeds. The error matches EPERM if the system does not permit tracing.
+func failAt(cmd *exec.Cmd, step int, errno syscall.Errno, dirs ...string) (failure, error) {
+	var failed failure
+	ws, err := trace(cmd, func(p *tracee, c fileCall, path string) syscall.Errno {
+		if !slices.ContainsFunc(dirs, func(dir string) bool { return strings.HasPrefix(path+"/", dir+"/") }) {
+			return 0
+		}
+		if failed.steps++; failed.steps != step {
+			return 0
+		}
+		failed.call, failed.path, p.done = c.name, path, true
+		return errno
+	})
+	if err == nil && ws.Signaled() {
+		err = fmt.Errorf("killed by %s", ws.Signal())
+	}
+	failed.status = ws.ExitStatus()
+	return failed, err
+}
+
+// callsIn runs a command to its end and counts the system calls that read, change
+// or look up files below dir. The keys are "CALL PATH", with the path relative
+// to dir. The error matches EPERM if the system does not permit tracing.
+func callsIn(cmd *exec.Cmd, dir string) (map[string]int, error) {
+	calls := map[string]int{}
+	ws, err := trace(cmd, func(_ *tracee, c fileCall, path string) syscall.Errno {
+		if path, ok := strings.CutPrefix(path, dir+"/"); ok {
+			calls[c.name+" "+path]++
+		}
+		return 0
+	})
+	if err == nil && ws.ExitStatus() != 0 {
+		err = fmt.Errorf("exit status %d", ws.ExitStatus())
+	}
+	return calls, err
+}
+
+// killAt runs a command and kills it before change number step to the file
+// system. If step is 0, or the command makes fewer changes, it is not killed and
+// must succeed. The result is the number of changes that were not prevented. The
+// error matches EPERM if the system does not permit tracing.
+func killAt(cmd *exec.Cmd, step int) (changes int, err error) {
+	ws, err := trace(cmd, func(p *tracee, c fileCall, path string) syscall.Errno {
+		switch {
+		case !c.changes || !onDisk(path):
+		case changes+1 == step:
+			p.done = true
+			_ = unix.Kill(p.pid, unix.SIGKILL) // cannot fail, because the process is stopped
+		default:
+			changes++
+		}
+		return 0
+	})
+	if err == nil && ws.Exited() && ws.ExitStatus() != 0 {
+		err = fmt.Errorf("status %d", ws.ExitStatus())
+	}
+	return changes, err
+}
+
+// TestFailAt checks that each call on the file fails once, and that no call on
+// another file fails.
+func TestFailAt(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "file")
+	sourcetest.Check(t, os.WriteFile(file, []byte("text"), 0o644))
+	for step := 1; ; step++ {
+		var out, problem bytes.Buffer
+		cmd := exec.Command("cat", file)
+		cmd.Stdout, cmd.Stderr = &out, &problem
+		failed, err := failAt(cmd, step, syscall.EIO, filepath.Dir(file))
+		skipUntraced(t, err)
+		sourcetest.Check(t, err)
+		if failed.call == "" {
+			sourcetest.Require(t, step >= 3 && failed.status == 0 && out.String() == "text",
+				"step %d: %+v, %s, %s", step, failed, &out, &problem)
+			return
+		}
+		if failed.path != file || failed.status != 1 || !strings.Contains(problem.String(), "Input/output error") {
+			t.Errorf("step %d: %+v, %s", step, failed, &problem)
+		}
+	}
+}
 
 // longest is the maximum running time of a traced process.
 const longest = time.Minute
 
 // trace runs a command to its end and calls enter before each system call on
-// files in each of its threads. If enter returns an errno, the call is not made,
-// and fails with that errno. The error matches EPERM if the system does not permit
-// tracing.
+// files in each of its threads, with the path of the file: see [tracee.file].
+// If enter returns an errno, the call is not made, and fails with that errno.
+// The error matches EPERM if the system does not permit tracing.
 //
 // The kernel compares the calls with a filter, because stopping the process twice
 // for each call that has nothing to do with files takes most of the time. The
 // command must not start other processes: their calls on files would fail.
-func trace(cmd *exec.Cmd, enter func(*tracee) syscall.Errno) (unix.WaitStatus, error) {
+func trace(cmd *exec.Cmd, enter func(p *tracee, c fileCall, path string) syscall.Errno) (unix.WaitStatus, error) {
 	runtime.LockOSThread() // the tracer of a process is a single thread
 	defer runtime.UnlockOSThread()
 	cmd.SysProcAttr = &syscall.SysProcAttr{Ptrace: true, Setpgid: true} // a process group, so that Wait4 waits only for this process
@@ -54,7 +151,7 @@ type tracee struct {
 	done        bool // no later calls are of interest
 }
 
-func (p *tracee) run(enter func(*tracee) syscall.Errno) (ws unix.WaitStatus, err error) {
+func (p *tracee) run(enter func(*tracee, fileCall, string) syscall.Errno) (ws unix.WaitStatus, err error) {
 	if _, err := unix.Wait4(p.pid, &ws, unix.WALL, nil); err != nil {
 		return ws, err
 	}
@@ -80,10 +177,11 @@ func (p *tracee) run(enter func(*tracee) syscall.Errno) (ws unix.WaitStatus, err
 			return ws, nil
 		case !ws.Stopped():
 		case ws.TrapCause() == unix.PTRACE_EVENT_SECCOMP:
-			if p.done || unix.PtraceGetRegs(p.thread, &p.regs) != nil {
+			c, ok := p.call()
+			if !ok {
 				continue
 			}
-			if errno := enter(p); errno != 0 {
+			if errno := enter(p, c, p.file(c)); errno != 0 {
 				p.regs.Orig_rax, p.regs.Rax = ^uint64(0), -uint64(errno) // an invalid number, so that no system call is made
 				if err := unix.PtraceSetRegs(p.thread, &p.regs); err != nil {
 					return ws, err
@@ -207,8 +305,11 @@ var fileCalls = map[uint64]fileCall{
 }
 
 // call returns the system call that the process is about to make, and false if
-// it does not operate on files.
+// it does not operate on files, or none is of interest any more.
 func (p *tracee) call() (c fileCall, ok bool) {
+	if p.done || unix.PtraceGetRegs(p.thread, &p.regs) != nil {
+		return c, false
+	}
 	c, ok = fileCalls[p.regs.Orig_rax]
 	switch p.regs.Orig_rax {
 	case unix.SYS_OPENAT:
@@ -247,6 +348,6 @@ func (p *tracee) file(c fileCall) string {
 // onDisk reports whether a path is that of a file, and not of a socket, a
 // device or a file in /proc. Files of tests may be in memory.
 func onDisk(path string) bool {
-	special := strings.HasPrefix(path, "/dev/") && !strings.HasPrefix(path, memoryDir+"/") || strings.HasPrefix(path, "/proc/")
+	special := strings.HasPrefix(path, "/dev/") && !strings.HasPrefix(path, "/dev/shm/") || strings.HasPrefix(path, "/proc/")
 	return strings.HasPrefix(path, "/") && !special
 }
