@@ -95,13 +95,20 @@ func delivery(data []byte) sourcetest.Supply {
 		Accept: func(s sources.Stored) bool { return s.ZH != "" },
 		Fetch: func(_ context.Context, stage sources.Stage) (sourcetest.Supplied, error) {
 			_, err := stage.Write(data)
-			return sourcetest.Supplied{
+			return sourcetest.Supplied{Provenance: sources.Provenance{
 				ZH: sources.ZipHash(sha256.Sum256(data)), Filename: "widget.zip", Origin: "https://example.test/widget.zip",
 				Signed: &sources.Signed{Sums: []byte("sums\n"), Signature: []byte("signature"), Origin: "https://example.test/sums"},
-			}, err
+			}}, err
 		},
 		Judge: func(sources.Contents) (sources.Proof, error) { return sourcetest.ByRegistryKey, nil },
 	}
+}
+
+// hashing supplies the archive data to a store that records only its hashes.
+func hashing(data []byte) sourcetest.Supply {
+	from := delivery(data)
+	from.Purpose = sources.ToHash
+	return from
 }
 
 // testKey is the key of the user in most tests.

@@ -22,7 +22,7 @@ func clock(at time.Time) cachedir.Options {
 func TestMeasure(t *testing.T) {
 	root, now := t.TempDir(), time.Now().UTC().Truncate(time.Second)
 	d := open(t, root, clock(now))
-	measured, err := sourcetest.Measure(context.Background(), d, widget, delivery(widgetFiles.zip(t)))
+	measured, err := sourcetest.Put(context.Background(), d, widget, hashing(widgetFiles.zip(t)))
 	check(t, err)
 	if measured.H1 != widgetFiles.h1(t) || measured.ZH == "" || measured.Signed == nil || measured.Dir != "" || !measured.Since.Equal(now) {
 		t.Errorf("measured %+v", measured)
@@ -36,12 +36,12 @@ func TestMeasure(t *testing.T) {
 	if recalled.H1 != measured.H1 || recalled.ZH != measured.ZH || recalled.Signed == nil || !recalled.Since.Equal(now) {
 		t.Errorf("recalled %+v", recalled)
 	}
-	again := delivery(nil)
+	again := hashing(nil)
 	again.Fetch = func(context.Context, sources.Stage) (sourcetest.Supplied, error) {
 		t.Error("fetched again")
 		return sourcetest.Supplied{}, errors.New("no")
 	}
-	_, err = sourcetest.Measure(context.Background(), later, widget, again)
+	_, err = sourcetest.Put(context.Background(), later, widget, again)
 	check(t, err)
 }
 
@@ -74,13 +74,9 @@ func TestUnverifiedLocalPackagesAreNotRecorded(t *testing.T) {
 	for _, matched := range []bool{false, true} {
 		d := open(t, t.TempDir(), cachedir.Options{})
 		dir := widgetFiles.unpack(t, t.TempDir())
-		_, err := sourcetest.Put(context.Background(), d, widget, sourcetest.Supply{
-			Accept: func(sources.Stored) bool { return false },
-			Fetch: func(context.Context, sources.Stage) (sourcetest.Supplied, error) {
-				return sourcetest.Supplied{Dir: dir, Origin: dir}, nil
-			},
-			Judge: func(sources.Contents) (sources.Proof, error) { return sources.Proof{Matched: matched}, nil },
-		})
+		from := unpacked(dir)
+		from.Judge = func(sources.Contents) (sources.Proof, error) { return sources.Proof{Matched: matched}, nil }
+		_, err := sourcetest.Put(context.Background(), d, widget, from)
 		check(t, err)
 		_, err = d.Recall(widget)
 		sourcetest.Expect(t, (err == nil) == matched, "matched %v: recalled with %v", matched, err)
@@ -92,7 +88,7 @@ func unpacked(dir string) sourcetest.Supply {
 	return sourcetest.Supply{
 		Accept: func(sources.Stored) bool { return false },
 		Fetch: func(context.Context, sources.Stage) (sourcetest.Supplied, error) {
-			return sourcetest.Supplied{Dir: dir, Origin: dir}, nil
+			return sourcetest.Supplied{Payload: sources.Payload{Dir: dir}, Provenance: sources.Provenance{Origin: dir}}, nil
 		},
 		Judge: func(sources.Contents) (sources.Proof, error) { return sources.Proof{Matched: true}, nil },
 	}
@@ -133,7 +129,7 @@ func TestRecorded(t *testing.T) {
 	other := widget
 	other.Platform = sources.Platform{OS: "darwin", Arch: "arm64"}
 	put(t, d, widget, widgetFiles)
-	_, err := sourcetest.Measure(ctx, d, other, delivery(widgetFiles.zip(t)))
+	_, err := sourcetest.Put(ctx, d, other, hashing(widgetFiles.zip(t)))
 	check(t, err)
 	sourcetest.EqualSlices(t, remembered(), []sources.Platform{other.Platform, widget.Platform}, "remembered")
 	check(t, d.Forget(ctx, widget))

@@ -31,7 +31,7 @@ func TestPackagesInPlaceNeedNoDownload(t *testing.T) {
 	t.Run("hashed", func(t *testing.T) {
 		root := t.TempDir()
 		interrupted.unpack(t, root)
-		_, err := sourcetest.Measure(context.Background(), open(t, root, cachedir.Options{}), widget, delivery(widgetFiles.zip(t)))
+		_, err := sourcetest.Put(context.Background(), open(t, root, cachedir.Options{}), widget, hashing(widgetFiles.zip(t)))
 		check(t, err)
 		sourcetest.EqualSlices(t, partials(t, root), nil)
 	})

@@ -117,7 +117,7 @@ func TestImportedHashesAreReplaced(t *testing.T) {
 		del.Accept = func(sources.Stored) bool { return false }
 		del.Fetch = func(ctx context.Context, stage sources.Stage) (sourcetest.Supplied, error) {
 			p, err := fetch(ctx, stage)
-			return sourcetest.Supplied{Imported: true, Filename: p.Filename}, err
+			return sourcetest.Supplied{Provenance: sources.Provenance{Imported: true, Filename: p.Filename}}, err
 		}
 		del.Judge = func(sources.Contents) (sources.Proof, error) { return sources.Proof{Matched: true}, nil }
 		return del

@@ -94,7 +94,8 @@ func deliver(data []byte, signed *sources.Signed) sourcetest.Supply {
 		Accept: func(s sources.Stored) bool { return s.ZH == zh && s.Signed != nil },
 		Fetch: func(_ context.Context, stage sources.Stage) (sourcetest.Supplied, error) {
 			_, err := stage.Write(data)
-			return sourcetest.Supplied{ZH: zh, Filename: "any.zip", Origin: "https://example.test/any.zip", Signed: signed}, err
+			by := sources.Provenance{ZH: zh, Filename: "any.zip", Origin: "https://example.test/any.zip", Signed: signed}
+			return sourcetest.Supplied{Provenance: by}, err
 		},
 		Judge: func(sources.Contents) (sources.Proof, error) { return provenBy(signed, zh), nil },
 	}

@@ -81,12 +81,12 @@ func TestCopiesAreNoMoreReadable(t *testing.T) {
 		del := d.delivery(id)
 		del.Fetch = func(context.Context, sources.Stage) (sourcetest.Supplied, error) {
 			if tt.unpacked {
-				return sourcetest.Supplied{Dir: from}, nil
+				return sourcetest.Supplied{Payload: sources.Payload{Dir: from}}, nil
 			}
 			f, err := os.Open(d.archive(id))
 			must(t, err)
 			t.Cleanup(func() { f.Close() })
-			return sourcetest.Supplied{Archive: f, Hidden: 0o007}, nil
+			return sourcetest.Supplied{Payload: sources.Payload{Archive: f, Hidden: 0o007}}, nil
 		}
 		_, err := sourcetest.Put(t.Context(), b, id, del)
 		must(t, errors.Join(err, b.Close()))

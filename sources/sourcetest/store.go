@@ -17,6 +17,8 @@ type Store interface {
 
 // A Supply provides a package for a store.
 type Supply struct {
+	Purpose sources.Purpose // to store it unless set
+
 	// Accept reports whether the package in the store meets the request.
 	Accept func(sources.Stored) bool
 
@@ -30,37 +32,21 @@ type Supply struct {
 	Judge func(sources.Contents) (sources.Proof, error)
 }
 
-// Supplied is a package after Fetch.
+// Supplied is a package after Fetch. Its proof is that of Judge.
 type Supplied struct {
-	Archive  sources.Archive
-	Dir      string
-	Files    sources.Files
-	ZH       sources.Hash
-	Filename string
-	Origin   string
-	Signed   *sources.Signed
-	Imported bool
-	Hidden   fs.FileMode
+	sources.Payload
+	sources.Provenance
 }
 
-// Put stores a package.
+// Put stores a package, or records its hashes.
 func Put(ctx context.Context, to Store, id sources.PackageID, from Supply) (sources.Stored, error) {
-	return supply(ctx, to, id, sources.ToStore, from)
-}
-
-// Measure records the hashes of a package.
-func Measure(ctx context.Context, to Store, id sources.PackageID, from Supply) (sources.Stored, error) {
-	return supply(ctx, to, id, sources.ToHash, from)
-}
-
-func supply(ctx context.Context, to Store, id sources.PackageID, purpose sources.Purpose, from Supply) (sources.Stored, error) {
-	held, tx, err := to.Begin(ctx, id, purpose)
+	held, tx, err := to.Begin(ctx, id, from.Purpose)
 	if err != nil {
 		return sources.Stored{}, err
 	}
 	defer tx.Close()
 	there := held.Package
-	if purpose == sources.ToHash {
+	if from.Purpose == sources.ToHash {
 		there = held.Known
 	}
 	if there.H1 != "" && from.Accept(there) {
@@ -78,17 +64,14 @@ func supply(ctx context.Context, to Store, id sources.PackageID, purpose sources
 	if err != nil {
 		return sources.Stored{}, sources.InPackage(id, err)
 	}
-	contents, err := tx.Unpack(ctx, sources.Payload{Archive: got.Archive, Dir: got.Dir, Files: got.Files, Hidden: got.Hidden})
+	contents, err := tx.Unpack(ctx, got.Payload)
 	if err != nil {
 		return sources.Stored{}, err
 	}
-	proof, err := from.Judge(contents)
-	if err != nil {
+	if got.Proof, err = from.Judge(contents); err != nil {
 		return sources.Stored{}, sources.InPackage(id, err)
 	}
-	return tx.Commit(ctx, sources.Provenance{
-		ZH: got.ZH, Filename: got.Filename, Origin: got.Origin, Signed: got.Signed, Imported: got.Imported, Proof: proof,
-	})
+	return tx.Commit(ctx, got.Provenance)
 }
 
 // ByRegistryKey is the proof of a package that a key signed which the registry lists.
