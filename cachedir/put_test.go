@@ -6,7 +6,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"reflect"
 	"runtime"
 	"testing"
 
@@ -14,26 +13,6 @@ import (
 	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/sourcetest"
 )
-
-func TestPut(t *testing.T) {
-	root := filepath.Join(t.TempDir(), "new", "cache")
-	d := open(t, root, cachedir.Options{})
-	s := put(t, d, widget, widgetFiles)
-	dir := filepath.Join(root, "example.test", "acme", "widget", "1.2.0", "linux_arm64")
-	if s.Dir != dir || s.H1 != widgetFiles.h1(t) || s.Report.Verdict != sources.SelfSigned || s.Filename != "widget.zip" {
-		t.Errorf("stored %+v", s)
-	}
-	sameTree(t, dir, widgetFiles)
-	nothingStaged(t, root)
-
-	again, err := open(t, root, cachedir.Options{}).Get(context.Background(), widget)
-	check(t, err)
-	sourcetest.Expect(t, again.Signed != nil && string(again.Signed.Signature) == "signature", "evidence is %+v", again.Signed)
-	again.Signed, s.Signed, again.Seen, s.Seen = nil, nil, nil, nil
-	sourcetest.Expect(t, reflect.DeepEqual(again, s), "stored %+v, got %+v", s, again)
-	_, err = d.Evidence(widget.Provider, widget.Version)
-	sourcetest.Equal(t, err, nil)
-}
 
 // An entry that the caller rejects is moved away whole: a provider that runs from it
 // keeps its file. Terraform links packages of an unpacked mirror into the cache: the mirror stays.
