@@ -66,6 +66,7 @@ func TestLinksAreNotFollowed(t *testing.T) {
 				"Remove":      func() error { return d.Remove("link/sub/file") },
 				"RemoveEmpty": func() error { return d.RemoveEmpty("link/sub/none") },
 				"Touch":       func() error { return d.Touch("link/sub/file", time.Now()) },
+				"CheckDirs":   func() error { return d.CheckDirs("missing", "inside", "link") },
 				"Lock":        func() error { _, err := d.Lock("link/lock").Try(); return err },
 				"lock link":   func() error { _, err := d.Lock("link").Try(); return err },
 			} {
@@ -138,22 +139,6 @@ func TestWriteFileIsAtomic(t *testing.T) {
 	sourcetest.Equal(t, string(got), "canary", "written through the link")
 }
 
-// While a scratch directory is being removed, its lock file shows that its run
-// is alive.
-func TestTheLockOfAScratchDirectoryIsRemovedLast(t *testing.T) {
-	d := open(t, t.TempDir())
-	s, err := d.Scratch("run-")
-	check(t, err)
-	for _, name := range []string{"new", "old0", "archive.unverified", ".index.json.XYZ"} {
-		write(t, "", s.Path(name))
-	}
-	entries, err := s.ReadDir()
-	check(t, err)
-	last := entries[len(entries)-1].Name()
-	sourcetest.Expect(t, len(entries) == 5 && last == "~lock", "the last of %v is %s", entries, last)
-	check(t, s.Close())
-}
-
 // TestSweep checks that a sweep removes only directories of runs that have
 // ended.
 func TestSweep(t *testing.T) {
@@ -208,13 +193,6 @@ func TestLock(t *testing.T) {
 	missing.Existing = true
 	_, err := missing.Try()
 	sourcetest.Expect(t, errors.Is(err, fs.ErrNotExist) && !d.Exists("missing"), "got %v", err)
-}
-
-func TestFullDisksAreRecognized(t *testing.T) {
-	for err, want := range fullDiskErrors {
-		got := disk.IsFull(&fs.PathError{Op: "write", Path: "x", Err: err})
-		sourcetest.Expect(t, got == want, "%v: %v", err, got)
-	}
 }
 
 func replace(s *disk.Scratch, made string, in *disk.Dir, name string) error {

@@ -1,6 +1,9 @@
 package disk
 
-import "errors"
+import (
+	"errors"
+	"time"
+)
 
 // WithoutExchange simulates a system that cannot exchange two names.
 func WithoutExchange() (restore func()) {
@@ -22,4 +25,11 @@ func FailRenames(allowed func(from *Dir, name string, to *Dir, newName string) e
 		return was(from, name, to, newName)
 	}
 	return func() { move = was }
+}
+
+// WithPatience sets how long a file is waited for that another program has open.
+func WithPatience(d time.Duration) (restore func()) {
+	was := patience
+	patience = d
+	return func() { patience = was }
 }
