@@ -39,7 +39,7 @@ func TestOddServers(t *testing.T) {
 	for _, o := range oddities {
 		t.Run(o.name, func(t *testing.T) {
 			t.Parallel()
-			compares := sourcetest.Drawn(t, 4)
+			compares := sourcetest.Draws(t, t.Name(), 4)
 			out, err := o.install(t, "larder", "install")
 			sourcetest.Expect(t, (err == nil) == (o.fails == "") && strings.Contains(out, o.fails), "%v\n%s", err, out)
 			sourcetest.Expect(t, !strings.Contains(out, "geheim"), "a secret is told:\n%s", out)

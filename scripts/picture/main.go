@@ -15,6 +15,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"testing"
 
 	"github.com/larder-cli/larder/sources/sourcetest"
 )
@@ -32,7 +33,7 @@ func main() {
 
 // perform runs the commands in a copy of the quick start, and returns what a person at a
 // terminal sees, colors included.
-func perform(t sourcetest.TB, repo string) (session string) {
+func perform(t testing.TB, repo string) (session string) {
 	program, home := sourcetest.Larder(t), t.TempDir()
 	root := filepath.Join(home, "quickstart")
 	sourcetest.Check(t, os.CopyFS(root, os.DirFS(filepath.Join(repo, "testdata", "quickstart"))))

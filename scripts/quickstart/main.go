@@ -12,6 +12,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"testing"
 
 	"github.com/larder-cli/larder/fsmirror/builder"
 	"github.com/larder-cli/larder/sources/sourcetest"
@@ -42,7 +43,7 @@ func main() {
 
 // write writes the mirror to dir, with the JSON that larder mirror index makes, and without what
 // depends on the time and place of the run.
-func write(t sourcetest.TB, dir string) {
+func write(t testing.TB, dir string) {
 	w := sourcetest.New(t)
 	description := sourcetest.Release{Platforms: platforms, Signer: sourcetest.NewKey("quickstart")}
 	for provider, versions := range releases {

@@ -6,13 +6,14 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"testing"
 
 	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/disk"
 )
 
 // Address returns the provider with an address such as acme/widget.
-func Address(t TB, s string) sources.Provider {
+func Address(t testing.TB, s string) sources.Provider {
 	t.Helper()
 	p, err := sources.ParseProvider(s, sources.Terraform)
 	Check(t, err)
@@ -20,7 +21,7 @@ func Address(t TB, s string) sources.Provider {
 }
 
 // Number returns the version written as s.
-func Number(t TB, s string) sources.Version {
+func Number(t testing.TB, s string) sources.Version {
 	t.Helper()
 	v, err := sources.ParseVersion(s)
 	Check(t, err)
@@ -28,7 +29,7 @@ func Number(t TB, s string) sources.Version {
 }
 
 // PackageID returns the package of a provider's version for a platform.
-func PackageID(t TB, address, version, platform string) sources.PackageID {
+func PackageID(t testing.TB, address, version, platform string) sources.PackageID {
 	t.Helper()
 	p, err := sources.ParsePlatform(platform)
 	Check(t, err)
@@ -36,7 +37,7 @@ func PackageID(t TB, address, version, platform string) sources.PackageID {
 }
 
 // ReadFile returns the contents of a file.
-func ReadFile(t TB, path string) []byte {
+func ReadFile(t testing.TB, path string) []byte {
 	t.Helper()
 	data, err := os.ReadFile(path)
 	Check(t, err)
@@ -44,7 +45,7 @@ func ReadFile(t TB, path string) []byte {
 }
 
 // Check ends the test if err is not nil.
-func Check(t TB, err error) {
+func Check(t testing.TB, err error) {
 	t.Helper()
 	if err != nil {
 		t.Fatalf("%v", err)
@@ -114,7 +115,7 @@ func Configuration(types ...string) string {
 
 // PublicDir returns a temporary directory that all users can enter. That of t.TempDir is below
 // one that only this user can enter.
-func PublicDir(t TB) string {
+func PublicDir(t testing.TB) string {
 	t.Helper()
 	dir := t.TempDir()
 	for _, d := range []string{dir, filepath.Dir(dir)} {
@@ -125,7 +126,7 @@ func PublicDir(t TB) string {
 
 // MemoryDir returns a temporary directory that all users can enter, in memory if there is
 // room. Larder flushes what it writes, and on a disk many tests would wait for little else.
-func MemoryDir(t TB) string {
+func MemoryDir(t testing.TB) string {
 	t.Helper()
 	if !hasMemory() {
 		return PublicDir(t)

@@ -45,7 +45,7 @@ func (l listener) Accept() (net.Conn, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.made++
-	c := newConn(tcp, s)
+	c := &conn{Conn: tcp, server: s, rate: s.line.rate, free: time.Now().Add(2 * s.line.roundTrip)}
 	s.conns[tcp.RemoteAddr().String()] = c
 	return c, nil
 }
@@ -56,10 +56,6 @@ type conn struct {
 	server *Server
 	rate   int64     // see [line]
 	free   time.Time // when what was written has been sent
-}
-
-func newConn(c net.Conn, s *Server) *conn {
-	return &conn{Conn: c, server: s, rate: s.line.rate, free: time.Now().Add(2 * s.line.roundTrip)}
 }
 
 // ahead is how much may be written at once, as the time that sending it takes.

@@ -27,11 +27,9 @@ type header struct {
 // bearer token, if it isn't empty. Archives, checksums and signatures require
 // none, as on any server.
 func (s *Server) RequireToken(token string) {
-	if token == "" {
-		s.set(func() { delete(s.demands.headers, "Authorization") })
-		return
+	if token != "" {
+		s.RequireHeader("Authorization", "Bearer "+token, Archive, Sums, Signature)
 	}
-	s.RequireHeader("Authorization", "Bearer "+token, Archive, Sums, Signature)
 }
 
 // RequireHeader makes the server reject every request without this header, except those of some kinds.

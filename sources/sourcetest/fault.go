@@ -6,7 +6,6 @@ import (
 	"compress/gzip"
 	"io"
 	"maps"
-	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
 	"strconv"
@@ -33,7 +32,6 @@ type Fault struct {
 	Corrupt     bool                // changes one bit in the middle of the body
 	ContentType string              // header; "-" means none
 	Length      int64               // header Content-Length, regardless of the body, which is cut to that length
-	ETag        string              // header of archives
 	NoRange     bool                // requests for a range are answered with the whole body
 	Whole       int                 // status for requests for a range
 	Encoding    string              // header Content-Encoding, regardless of the body
@@ -45,10 +43,6 @@ type Fault struct {
 	Reset bool  // it breaks by a TCP reset, which breaks all requests on the connection
 	Stall int64 // the server sends nothing more after this many bytes of the body; -1 means at once
 	Rate  int64 // bytes of the body a second
-
-	// If Random isn't nil, it chooses the requests, with this chance, and the byte before Cut at which each breaks.
-	Random *rand.Rand
-	Chance float64
 }
 
 // Fault adds a fault. A request has the first fault with a matching Path and
@@ -68,18 +62,10 @@ func (s *Server) take(path string) *Fault {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, f := range s.faults {
-		if f.Times == 0 || !glob(f.Path, path) {
-			continue
+		if f.Times != 0 && glob(f.Path, path) {
+			f.Times--
+			return f
 		}
-		f.Times--
-		once := new(*f)
-		if f.Random != nil {
-			once.Cut = 1 + f.Random.Int64N(f.Cut)
-			if f.Random.Float64() >= f.Chance {
-				return nil
-			}
-		}
-		return once
 	}
 	return nil
 }
@@ -96,7 +82,7 @@ func (f *Fault) serve(w *response, r *http.Request, handler http.Handler) {
 		r.Header.Del("Range")
 	}
 	rec := httptest.NewRecorder()
-	switch h := rec.Header(); {
+	switch {
 	case f.Cut < 0:
 		w.abort(f.Reset)
 	case f.Stall < 0:
@@ -113,15 +99,12 @@ func (f *Fault) serve(w *response, r *http.Request, handler http.Handler) {
 	case f.Whole > 0 && r.Header.Get("Range") != "":
 		rec.WriteHeader(f.Whole)
 	case f.Redirect != "":
-		h.Set("Location", strings.ReplaceAll(f.Redirect, "{path}", r.URL.RequestURI()))
+		rec.Header().Set("Location", strings.ReplaceAll(f.Redirect, "{path}", r.URL.RequestURI()))
 		rec.WriteHeader(cmp.Or(f.Status, http.StatusFound))
 	case f.Status != 0 || f.Body != "":
 		rec.WriteHeader(cmp.Or(f.Status, http.StatusOK))
 		_, _ = rec.WriteString(f.Body)
 	default:
-		if f.ETag != "" {
-			h.Set("ETag", f.ETag) // which the handler compares with that of a request for a range
-		}
 		handler.ServeHTTP(rec, r)
 	}
 	body := f.edited(rec.Body.Bytes())

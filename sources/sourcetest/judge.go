@@ -93,7 +93,7 @@ func EngineSample(t testing.TB, trial string) []sources.Engine {
 		return Engines
 	}
 	drawn := hash(trial+fmt.Sprint(Seed())) % 2
-	if p, _ := chosen(); Thorough() {
+	if p := chosen(); Thorough() {
 		if p.of == 1 {
 			return Engines
 		}
@@ -165,10 +165,8 @@ func (j *Judge) Live() bool { return j.path != "" }
 
 // drawsLive reports whether the engine on PATH runs in a situation that is on record: in one of a hundred.
 func drawsLive(name string) bool {
-	if p, _ := chosen(); Thorough() {
-		return p.has(hash(name)) && (p.of == 1 || hash(name)/p.of%4 == 0)
-	}
-	return hash(name+fmt.Sprint(Seed()))%100 == 0
+	of := chosen().of
+	return draws(name, 100) && (!Thorough() || of == 1 || hash(name)/of%4 == 0)
 }
 
 // An EngineRun is a run of an engine that is recorded.

@@ -82,7 +82,7 @@ type recordFile struct {
 }
 
 // record returns the judgment on record, or nil. The file is read once.
-func (p Program) record(t TB, kind, name string) *judgment {
+func (p Program) record(t testing.TB, kind, name string) *judgment {
 	t.Helper()
 	records.Lock()
 	defer records.Unlock()
@@ -117,7 +117,7 @@ func (p Program) first() Program {
 }
 
 // records returns the file of records of a kind, while records is locked.
-func (p Program) records(t TB, kind string) *recordFile {
+func (p Program) records(t testing.TB, kind string) *recordFile {
 	t.Helper()
 	path := filepath.Join(moduleDir(), "testdata", "engines", p.String(), kind+".jsonl")
 	if f := records.read[path]; f != nil {
@@ -140,7 +140,7 @@ func (p Program) records(t TB, kind string) *recordFile {
 }
 
 // keep records a judgment. If the first release of the engine did the same, only that is recorded.
-func (p Program) keep(t TB, kind string, j *judgment) {
+func (p Program) keep(t testing.TB, kind string, j *judgment) {
 	t.Helper()
 	records.Lock()
 	defer records.Unlock()

@@ -12,32 +12,29 @@ import (
 // seeds for the fuzz tests of parsers. They are the same in each run.
 func Mutants(valid []byte) iter.Seq[[]byte] {
 	return func(yield func([]byte) bool) {
-		for _, parts := range [][][]byte{pieces(valid), bytes.SplitAfter(valid, []byte("\n"))} {
-			for i := range min(len(parts), mutated) {
-				if !yield(bytes.Join(parts[:i], nil)) ||
-					!yield(bytes.Join(slices.Delete(slices.Clone(parts), i, i+1), nil)) ||
-					!yield(bytes.Join(slices.Insert(slices.Clone(parts), i, parts[i]), nil)) {
-					return
-				}
+		more := true
+		replace := func(from, to int, with []byte) {
+			more = more && yield(slices.Concat(valid[:from], with, valid[to:]))
+		}
+		pieces := slices.Collect(slices.Chunk(valid, len(valid)/mutated+1))
+		for _, parts := range [][][]byte{pieces, bytes.SplitAfter(valid, []byte("\n"))} {
+			at := 0
+			for _, part := range parts[:min(len(parts), mutated)] {
+				replace(at, len(valid), nil)
+				replace(at, at+len(part), nil)
+				replace(at, at, part)
+				at += len(part)
 			}
 		}
 		for i := range mutated {
 			at := len(valid) * i / mutated
 			for _, with := range []byte{0, '\n', '"', '/', 0xff} {
-				mutant := slices.Clone(valid)
-				if at < len(mutant) {
-					mutant[at] = with
-				}
-				if !yield(mutant) {
-					return
-				}
+				replace(at, min(at+1, len(valid)), []byte{with})
 			}
 		}
 		for _, swap := range swaps {
 			for n, at := range swap.what.FindAllIndex(valid, mutated) {
-				if !yield(slices.Concat(valid[:at[0]], []byte(swap.with[n%len(swap.with)]), valid[at[1]:])) {
-					return
-				}
+				replace(at[0], at[1], []byte(swap.with[n%len(swap.with)]))
 			}
 		}
 	}
@@ -54,12 +51,4 @@ var swaps = []struct {
 	{regexp.MustCompile(`[0-9]+`), []string{"-1", "18446744073709551616", "1e999"}},
 	{regexp.MustCompile(`"[^"\n]*"`), []string{`""`, `"../../../../x"`, `"/etc/passwd"`, `"a\u0000b"`, "\"\xff\x1b[2J\"", `"` + strings.Repeat("x", 5000) + `"`}},
 	{regexp.MustCompile(`[{[]`), []string{"", "[", strings.Repeat("[", 2000)}},
-}
-
-// pieces cuts a file into pieces of the same length.
-func pieces(file []byte) [][]byte {
-	if len(file) == 0 {
-		return nil
-	}
-	return slices.Collect(slices.Chunk(file, len(file)/mutated+1))
 }

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 	"syscall"
+	"testing"
 )
 
 // Provider returns the path of an executable that engines can run as a
@@ -16,7 +17,7 @@ import (
 // a name such as terraform-provider-widget_v1.0.0, it has the resource and the
 // data source widget_thing, each with a text and an id. The file is in the Go
 // build cache and must not be changed.
-func Provider(t TB) string {
+func Provider(t testing.TB) string {
 	t.Helper()
 	path, err := buildProvider()
 	Check(t, err)
@@ -25,7 +26,7 @@ func Provider(t TB) string {
 
 // Larder returns the path of the command larder, for tests that need more than the
 // test binary: a file of its own, or the real clock.
-func Larder(t TB) string {
+func Larder(t testing.TB) string {
 	t.Helper()
 	built, err := buildLarder()
 	Check(t, err)
@@ -41,7 +42,7 @@ var (
 
 // WriteExecutable writes a file that the test will run. Meanwhile no process is started: it would have the file open
 // for writing until it runs its own program, and the system doesn't run such files ("text file busy").
-func WriteExecutable(t TB, path string, contents []byte) {
+func WriteExecutable(t testing.TB, path string, contents []byte) {
 	t.Helper()
 	syscall.ForkLock.RLock()
 	err := os.WriteFile(path, contents, 0o755)

@@ -261,9 +261,13 @@ func (w *World) serverAt(host string) *Server {
 	if !strings.Contains(host, ":") {
 		host += ":443"
 	}
-	servers, at := w.servers(), w.route(host)
-	i := slices.IndexFunc(servers, func(s *Server) bool { return s.Host == at })
-	return servers[max(i, 0)]
+	at := w.route(host)
+	for _, s := range w.servers() {
+		if s.Host == at {
+			return s
+		}
+	}
+	return w.Registry
 }
 
 // replay does what the engine did.

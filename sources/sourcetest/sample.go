@@ -25,30 +25,26 @@ import (
 // A part is the part of the trials that LARDER_FAULTS selects.
 type part struct{ number, of uint64 }
 
-// chosen returns the part that is chosen, and false if a run makes only samples.
-var chosen = sync.OnceValues(func() (p part, ok bool) {
+// chosen returns the part that is chosen. It is zero if a run makes only samples.
+var chosen = sync.OnceValue(func() (p part) {
 	switch text := os.Getenv("LARDER_FAULTS"); text {
 	case "":
-		return part{}, false
 	case "all":
-		return part{1, 1}, true
+		p = part{1, 1}
 	default:
 		_, err := fmt.Sscanf(text, "%d/%d", &p.number, &p.of)
 		if err != nil || p.number < 1 || p.number > p.of {
 			panic("LARDER_FAULTS is neither all nor a part such as 2/5: " + text)
 		}
-		return p, true
 	}
+	return p
 })
 
 // has reports whether a trial with this number is in the part.
 func (p part) has(trial uint64) bool { return trial%p.of == p.number-1 }
 
 // Thorough reports whether a run makes all trials, or a part of them, and not only samples. With -short it makes samples.
-func Thorough() bool {
-	_, ok := chosen()
-	return ok && !testing.Short()
-}
+func Thorough() bool { return chosen().of > 0 && !testing.Short() }
 
 // Seed determines the samples, and everything else that is random in tests. Each
 // run has a different one. LARDER_SEED sets it, to repeat a run.
@@ -66,11 +62,9 @@ func Sample(t testing.TB, total, size int) []int {
 	t.Helper()
 	size = min(size, total)
 	var trials []int
-	if p, _ := chosen(); Thorough() {
-		for i := range total {
-			if p.has(uint64(i) + hash(t.Name())%p.of) {
-				trials = append(trials, i+1)
-			}
+	for i := range total {
+		if p := chosen(); Thorough() && p.has(uint64(i)+hash(t.Name())%p.of) {
+			trials = append(trials, i+1)
 		}
 	}
 	if len(trials) < size {
@@ -86,33 +80,30 @@ func Sample(t testing.TB, total, size int) []int {
 }
 
 // OneIn skips a test that is a trial by itself, unless it is in the sample: about
-// one in n of them.
+// one in n of them, and all of them while engines are recorded.
 func OneIn(t testing.TB, n uint64) {
 	t.Helper()
-	if !Drawn(t, n) {
+	if !records.on && !Draws(t, t.Name(), n) {
 		t.Skipf("not in the sample of seed %d", Seed())
 	}
-}
-
-// Drawn reports whether a test is to make a trial: about one test in n, and all of them while engines are recorded.
-func Drawn(t testing.TB, n uint64) bool {
-	t.Helper()
-	return records.on || Draws(t, t.Name(), n)
 }
 
 // Draws reports whether a test is to make a trial with this name, one of about n.
 func Draws(t testing.TB, trial string, n uint64) bool {
 	t.Helper()
-	drawn := hash(trial+strconv.FormatUint(Seed(), 10))%n == 0
-	if p, _ := chosen(); Thorough() {
-		drawn = p.has(hash(trial))
+	made := 0
+	if draws(trial, n) {
+		made = 1
 	}
-	if drawn {
-		Count(t, 1, 0)
-	} else {
-		Count(t, 0, 1)
+	Count(t, made, 1-made)
+	return made > 0
+}
+
+func draws(trial string, n uint64) bool {
+	if Thorough() {
+		return chosen().has(hash(trial))
 	}
-	return drawn
+	return hash(trial+strconv.FormatUint(Seed(), 10))%n == 0
 }
 
 // Named reports whether -run names the tests: all that it names are to run.

@@ -19,13 +19,13 @@ type Script struct {
 	cleanups []func()
 }
 
-// Helper implements [TB].
+// Helper implements [testing.TB].
 func (s *Script) Helper() {}
 
-// Cleanup implements [TB].
+// Cleanup implements [testing.TB].
 func (s *Script) Cleanup(f func()) { s.cleanups = append(s.cleanups, f) }
 
-// Fatalf implements [TB]. It ends the program.
+// Fatalf implements [testing.TB]. It ends the program.
 func (s *Script) Fatalf(format string, args ...any) {
 	fmt.Fprintf(os.Stderr, s.Program+": "+format+"\n", args...)
 	s.End()
@@ -41,7 +41,7 @@ func (s *Script) Context() context.Context { return context.Background() }
 // Failed implements [testing.TB].
 func (s *Script) Failed() bool { return false }
 
-// TempDir implements [TB].
+// TempDir implements [testing.TB].
 func (s *Script) TempDir() string {
 	dir, err := os.MkdirTemp(s.Dir, s.Program+"-*")
 	if err != nil {

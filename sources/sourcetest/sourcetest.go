@@ -29,17 +29,10 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"testing"
 
 	"golang.org/x/mod/sumdb/dirhash"
 )
-
-// A TB is the part of a test that a World requires. A *testing.T is one.
-type TB interface {
-	Helper()
-	Fatalf(format string, args ...any)
-	Cleanup(func())
-	TempDir() string
-}
 
 // A World is a set of providers, and the servers that serve them. Its methods
 // are safe for concurrent use. If a method fails, it ends the test.
@@ -48,7 +41,7 @@ type World struct {
 	Mirror   *Server // a network mirror
 	CAFile   string  // path of the PEM file of the servers' certificate authority
 
-	t   TB
+	t   testing.TB
 	dir string
 
 	proxy func() string // its URL; started by the first call
@@ -59,7 +52,7 @@ type World struct {
 }
 
 // New returns an empty world that lasts until the test ends.
-func New(t TB) *World {
+func New(t testing.TB) *World {
 	t.Helper()
 	w := &World{t: t, dir: t.TempDir(), releases: map[string]*release{}}
 	w.CAFile = filepath.Join(w.dir, "ca.pem")
