@@ -9,7 +9,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
-	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -30,13 +29,13 @@ type failure struct {
 }
 
 // failAt runs a command to its end and makes one system call fail with an
-// errno: number step among the calls that read, change or look up files below
-// dirs. If step is 0, or the command makes fewer calls, none fails. Closing files always
+// errno: number step among the calls that read, change or look up files in
+// dir. If step is 0, or the command makes fewer calls, none fails. Closing files always
 // succeeds. The error matches EPERM if the system does not permit tracing.
-func failAt(cmd *exec.Cmd, step int, errno syscall.Errno, dirs ...string) (failure, error) {
+func failAt(cmd *exec.Cmd, step int, errno syscall.Errno, dir string) (failure, error) {
 	var failed failure
 	ws, err := trace(cmd, func(p *tracee, c fileCall, path string) syscall.Errno {
-		if !slices.ContainsFunc(dirs, func(dir string) bool { return strings.HasPrefix(path+"/", dir+"/") }) {
+		if !strings.HasPrefix(path+"/", dir+"/") {
 			return 0
 		}
 		if failed.steps++; failed.steps != step {
