@@ -83,21 +83,19 @@ func (p *placed) large() {
 		sums[name] = sha256.Sum256(sourcetest.ReadFile(p, name))
 	}
 
-	var larder, plain []sample
-	for round := range p.rounds {
-		plain = append(plain, p.timed(func() error { return p.plainRegistry(fmt.Sprintf("plain%d", round), sums) }))
-		place := fmt.Sprintf("oci://%s/larder%d%s", p.registry.Host, round, repositories)
-		larder = append(larder, p.run("mirror", "push", mirror, place))
-	}
-	p.compare("push "+size+" to a registry", larder, "oras-go, with a manifest for each archive", plain, 1.2)
-	larder, plain = nil, nil
-	for range p.rounds {
-		plain = append(plain, p.timed(func() error { return p.plainStore(sums) }))
+	p.against("push "+size+" to a registry", "oras-go, with a manifest for each archive", 1.2, func(round int) sample {
+		return p.timed(func() error { return p.plainRegistry(fmt.Sprintf("plain%d", round), sums) })
+	}, func(round int) sample {
+		return p.run("mirror", "push", mirror, fmt.Sprintf("oci://%s/larder%d%s", p.registry.Host, round, repositories))
+	})
+	p.against("push "+size+" to a bucket", "only PUT requests of the archives", 1.2, func(int) sample {
 		p.empty()
-		larder = append(larder, p.run("mirror", "push", mirror, "s3://"+placedBucketName+"/large"))
+		return p.timed(func() error { return p.plainStore(sums) })
+	}, func(int) sample {
 		p.empty()
-	}
-	p.compare("push "+size+" to a bucket", larder, "only PUT requests of the archives", plain, 1.2)
+		return p.run("mirror", "push", mirror, "s3://"+placedBucketName+"/large")
+	})
+	p.empty()
 	p.must(os.RemoveAll(mirror))
 }
 
@@ -137,14 +135,9 @@ func (p *placed) install() {
 		p.must(os.WriteFile(filepath.Join(dir, "main.tf"), []byte(sourcetest.Configuration(types...)), 0o644))
 		return p.exec(dir, append(slices.Clone(p.env), "HOME="+dir, "TF_CLI_CONFIG_FILE="+config), program, args...)
 	}
-	var larder, byTofu []sample
-	for range p.rounds {
-		byTofu = append(byTofu, install(tofu, "init", "-input=false"))
-		larder = append(larder, install(p.larder, "install", "--engine", "tofu", "--quiet"))
-	}
-	size := len(program) / megabyte
-	name := fmt.Sprintf("install %d providers of %d MB with oci_mirror", len(types), size)
-	p.compare(name, larder, "tofu init", byTofu, 0.5)
+	name := fmt.Sprintf("install %d providers of %d MB with oci_mirror", len(types), len(program)/megabyte)
+	p.against(name, "tofu init", 0.5, func(int) sample { return install(tofu, "init", "-input=false") },
+		func(int) sample { return install(p.larder, "install", "--engine", "tofu", "--quiet") })
 }
 
 // small pushes a number of tiny packages. If only again is set, it measures only pushing when nothing is new.
@@ -203,10 +196,14 @@ func (p *placed) empty() {
 // timing returns a row that is compared with nothing.
 func timing(name string, s sample) row { return row{name: name, unit: "s", larder: s.time.Seconds()} }
 
-// compare adds a row: larder may take at most this many times as long as the others.
-func (p *placed) compare(name string, larder []sample, than string, others []sample, most float64) {
-	r := timing(name, median(larder))
-	r.than, r.other, r.wanted = than, median(others).time.Seconds(), fmt.Sprintf("at most × %g", most)
+// against measures larder next to others that do the same. It may take at most this many times as long.
+func (p *placed) against(name, than string, most float64, others, larder func(round int) sample) {
+	var theirs, ours []sample
+	for round := range p.rounds {
+		theirs, ours = append(theirs, others(round)), append(ours, larder(round))
+	}
+	r := timing(name, median(ours))
+	r.than, r.other, r.wanted = than, median(theirs).time.Seconds(), fmt.Sprintf("at most × %g", most)
 	r.missed = r.larder > most*r.other
 	p.rows = append(p.rows, r)
 }

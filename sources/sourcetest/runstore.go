@@ -69,8 +69,8 @@ func (s *storeTest) with(do func(WholeStore)) {
 	Check(s, store.Close())
 }
 
-// storeSupply supplies a package whose executable contains text. Before it fetches the package, it
-// calls the given functions.
+// storeSupply supplies a package whose executable contains text. It calls the given functions before it fetches the
+// package.
 func storeSupply(text string, before ...func()) Supply {
 	var data bytes.Buffer
 	r := &release{Release: Release{Files: map[string]string{"terraform-provider-widget_v1.0.0": text}}}
@@ -146,42 +146,34 @@ func (s *storeTest) whole() {
 // stays.
 func (s *storeTest) notAtAll() {
 	broken := errors.New("broken")
-	ctx := s.Context()
-	spoil := func(change func(*Supply)) func() (context.Context, Supply) {
-		return func() (context.Context, Supply) {
-			from := storeSupply("another")
-			change(&from)
-			return ctx, from
-		}
-	}
-	failures := map[string]func() (context.Context, Supply){
-		"fetch": spoil(func(from *Supply) {
+	failures := map[string]func(from *Supply, cancel func()){
+		"fetch": func(from *Supply, _ func()) {
 			fetch := from.Fetch
 			from.Fetch = func(ctx context.Context, stage sources.Stage) (Supplied, error) {
 				_, err := fetch(ctx, stage)
 				return Supplied{}, errors.Join(err, broken)
 			}
-		}),
-		"no archive": spoil(func(from *Supply) {
+		},
+		"no archive": func(from *Supply, _ func()) {
 			from.Fetch = func(_ context.Context, stage sources.Stage) (Supplied, error) {
 				_, err := stage.Write([]byte("this is no archive"))
 				return Supplied{}, err
 			}
-		}),
-		"judge": spoil(func(from *Supply) {
-			from.Judge = func(sources.Contents) (sources.Proof, error) { return sources.Proof{}, broken }
-		}),
-		"canceled": func() (context.Context, Supply) {
-			ctx, cancel := context.WithCancel(ctx)
-			return ctx, storeSupply("another", cancel)
 		},
+		"judge": func(from *Supply, _ func()) {
+			from.Judge = func(sources.Contents) (sources.Proof, error) { return sources.Proof{}, broken }
+		},
+		"canceled": func(from *Supply, cancel func()) { *from = storeSupply("another", cancel) },
 	}
 	s.with(func(store WholeStore) {
 		var there sources.Hash
 		for range 2 {
-			for name, failure := range failures {
-				ctx, from := failure()
+			for name, spoil := range failures {
+				ctx, cancel := context.WithCancel(s.Context())
+				from := storeSupply("another")
+				spoil(&from, cancel)
 				_, err := Put(ctx, store, s.id("amd64"), from)
+				cancel()
 				Expect(s, err != nil, "%s: no error", name)
 				s.same(store, name, there)
 			}
