@@ -32,12 +32,12 @@ type authorizer struct{ *Bucket }
 // credentials have expired, or the bucket is in another region, the request is sent again.
 func (a authorizer) Send(req *http.Request, next http.RoundTripper) (*http.Response, error) {
 	if hasDots(req.URL.Path) {
-		return nil, &fetch.CredentialsError{Err: errDots}
+		return nil, errDots
 	}
 	for renewed, moved := false, false; ; {
 		keys, err := a.chain.get(req.Context())
 		if err != nil {
-			return nil, &fetch.CredentialsError{Err: err}
+			return nil, err
 		}
 		region := a.currentRegion()
 		resp, err := next.RoundTrip(a.signed(req, keys, region))

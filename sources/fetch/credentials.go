@@ -42,7 +42,7 @@ func (c *Client) hostOptions(u *url.URL) HostOptions {
 // credentials before the server has answered, or are signed.
 type Authorizer interface {
 	// Send sends a request through next, and more requests if the server requires them. It must not send credentials to
-	// other hosts than those that they are for, and follows no redirects of the request itself.
+	// other hosts than those that they are for, and follows no redirects of the request itself. Its errors show no URL.
 	Send(req *http.Request, next http.RoundTripper) (*http.Response, error)
 
 	// Hint is what to do about a request that the server refused. It may be empty.
@@ -73,24 +73,6 @@ func (c *Client) authorizer(u *url.URL) (found Authorizer) {
 	return found
 }
 
-// A CredentialsError is the failure of an [Authorizer] to find credentials, or to get a token for them. The request
-// isn't sent again.
-type CredentialsError struct{ Err error }
-
-func (e *CredentialsError) Error() string { return e.Err.Error() }
-
-func (e *CredentialsError) Unwrap() error { return e.Err }
-
-// A TokenError is the failure of an [Authorizer] to reach the server that issues tokens.
-type TokenError struct {
-	URL *url.URL
-	Err error // of the transport
-}
-
-func (e *TokenError) Error() string { return bare(e.URL) + ": " + e.Err.Error() }
-
-func (e *TokenError) Unwrap() error { return e.Err }
-
 // authenticating is the link that adds what is configured for the URL of a request: headers of its host, the user
 // information of the URL, and what an Authorizer adds. The Authorization that a request has already takes precedence.
 // It is for the origin of the request, and [Client.follow] removes it when a redirect leaves that.
@@ -108,23 +90,11 @@ func (c *Client) authenticating(next http.RoundTripper) http.RoundTripper {
 				req.Header.Set(name, value)
 			}
 		}
-		var resp *http.Response
-		var err error
-		if by := c.authorizer(u); by != nil {
-			resp, err = by.Send(req, next)
-		} else {
-			resp, err = next.RoundTrip(req)
+		by := c.authorizer(u)
+		if by == nil {
+			return next.RoundTrip(req)
 		}
-		if denied, ok := errors.AsType[*CredentialsError](err); ok {
-			return nil, denied.Err
-		}
-		if failed, ok := errors.AsType[*TokenError](err); ok {
-			return nil, elsewhere(u, failed.URL, failed.Err)
-		}
-		if err == nil && resp.Request == nil { // an authorizer may have sent another one
-			resp.Request = req
-		}
-		return resp, err
+		return by.Send(req, next)
 	})
 }
 

@@ -16,13 +16,14 @@ package fetch
 import (
 	"cmp"
 	"context"
-	"crypto/x509"
 	"net/http"
 	"net/netip"
 	"net/url"
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"golang.org/x/sync/semaphore"
 
 	"github.com/larder-cli/larder/sources"
 )
@@ -92,22 +93,18 @@ type Event struct {
 // A Client fetches documents and archives. It is safe for concurrent use. A program should use only one, because each
 // Client applies the limits per host on its own.
 type Client struct {
-	opts      Options
-	documents http.RoundTripper   // the chain for documents
-	archives  http.RoundTripper   // and that for archives, with a connection for each
-	shared    []http.RoundTripper // the transports of both
-	report    sync.Mutex          // serializes calls of opts.Report
+	opts   Options
+	chain  http.RoundTripper    // sends the requests of attempts; each link is described where it is
+	shared [2]http.RoundTripper // the transports for documents, and for archives, with a connection for each
 
-	large chan struct{} // a slot for each large document that is being read or decoded
+	large *semaphore.Weighted // a slot for each large document that is being read or decoded
 
 	answered atomic.Bool // whether any host has
+	report   sync.Mutex  // serializes calls of opts.Report
 
-	mu    sync.Mutex
-	hosts map[string]*host // by canonical host and port
-	own   map[ownTransport]*http.Transport
-
-	authorizers map[string]Authorizer          // by the beginning of URLs
-	trusted     map[string][]*x509.Certificate // authorities, by canonical host and port
+	mu          sync.Mutex
+	hosts       map[string]*host      // by canonical host and port
+	authorizers map[string]Authorizer // by the beginning of URLs
 }
 
 // New returns a client.
@@ -126,17 +123,13 @@ func New(opts Options) *Client {
 		opts.Sleep = sleep
 	}
 	c := &Client{
-		opts: opts, hosts: map[string]*host{}, own: map[ownTransport]*http.Transport{},
-		large:       make(chan struct{}, largeAtOnce),
-		authorizers: map[string]Authorizer{}, trusted: map[string][]*x509.Certificate{},
+		opts: opts, hosts: map[string]*host{}, authorizers: map[string]Authorizer{},
+		large: semaphore.NewWeighted(largeAtOnce), shared: [2]http.RoundTripper{opts.Transport, opts.Transport},
 	}
-	c.shared = []http.RoundTripper{opts.Transport, opts.Transport}
 	if opts.Transport == nil {
-		documents, archives := newTransports(opts)
-		c.shared = []http.RoundTripper{documents, archives}
+		c.shared = newTransports(opts)
 	}
-	c.documents = c.chain(c.tracing(c.connections(c.shared[0])))
-	c.archives = c.chain(c.tracing(c.connections(c.shared[1])))
+	c.chain = c.limiting(c.pausing(c.receiving(c.authenticating(c.explaining(c.tracing(link(c.connect)))))))
 	return c
 }
 
@@ -153,12 +146,12 @@ func sleep(ctx context.Context, d time.Duration) error {
 
 // CloseIdleConnections closes open connections that are not in use.
 func (c *Client) CloseIdleConnections() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	for _, transport := range c.shared {
 		(&http.Client{Transport: transport}).CloseIdleConnections()
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for _, t := range c.own {
-		t.CloseIdleConnections()
+	for _, h := range c.hosts {
+		h.closeIdle()
 	}
 }

@@ -97,7 +97,7 @@ func (c *Client) archiveTokenHint(ctx context.Context, u *url.URL) string {
 // tokenHint is the default of [Options].TokenHint.
 func tokenHint(host sources.Host, sent bool) string {
 	if sent {
-		return fmt.Sprintf("check that the token for %s has not expired and has access to this provider", host)
+		return fmt.Sprintf("check that the token for %s is valid", host)
 	}
 	return fmt.Sprintf("configure credentials for %s", host)
 }

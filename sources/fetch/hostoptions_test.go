@@ -140,36 +140,6 @@ func TestTokensAreSuggested(t *testing.T) {
 	}
 }
 
-// A host's headers and credentials are not sent to the target of its redirect.
-func TestRedirectsDropHostOptions(t *testing.T) {
-	const zip = "https://registry.test/archives/a.zip"
-	w := sourcetest.New(t)
-	w.Registry.Fault(sourcetest.Fault{Redirect: "https://mirror.test{path}"})
-	options := fetch.HostOptions{
-		Certificates:     keyPair(t, w.Registry),
-		Headers:          map[string]string{"X-Team": "platform", "User-Agent": "mine"},
-		TokenForArchives: true,
-	}
-	client := asking(t, w, ourHost, options)
-	get(t, client, ours)
-	if err := client.Download(t.Context(), fetch.Archive{URL: zip}, &stage{}); err == nil || !strings.Contains(err.Error(), "404") {
-		t.Fatalf("want a mirror that does not have it, got %v", err)
-	}
-	for _, r := range w.Registry.Requests() {
-		if r.Client != "client" || r.Header.Get("X-Team") != "platform" || r.Header.Get("Authorization") != "Bearer token of registry.test" {
-			t.Errorf("the host: %s: %q %v", r, r.Client, r.Header)
-		}
-		sourcetest.Equal(t, r.Header.Get("User-Agent"), "larder", "a header that the client sets itself", r.Header)
-	}
-	for _, r := range w.Mirror.Requests() {
-		sourcetest.Expect(t, r.Client == "" && r.Header.Get("X-Team") == "" && r.Header.Get("Authorization") == "",
-			"the other: %s: %q %v", r, r.Client, r.Header)
-	}
-	if n, m := len(w.Registry.Requests()), len(w.Mirror.Requests()); n != 2 || m != 2 {
-		t.Fatalf("%d and %d requests", n, m)
-	}
-}
-
 // The options of the target of a redirect apply to it.
 func TestRedirectsUseOptionsOfTarget(t *testing.T) {
 	w := sourcetest.New(t)

@@ -1,17 +1,21 @@
 package fetch
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
-	"maps"
 	"net"
 	"net/http"
 	"net/netip"
 	"net/url"
 	"slices"
+	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
+
+	"golang.org/x/sync/semaphore"
 )
 
 // curves are the supported curves without post-quantum key exchange. With it, the first message of a handshake is
@@ -21,9 +25,8 @@ var curves = []tls.CurveID{tls.X25519, tls.CurveP256, tls.CurveP384, tls.CurveP5
 // NewTransport returns a transport like those of a Client, for callers that modify it. It connects within the timeout,
 // and uses no proxy.
 func NewTransport(timeout time.Duration) *http.Transport {
-	dialer := &net.Dialer{Timeout: timeout, KeepAlive: keepAlive}
 	return &http.Transport{
-		DialContext:            dialer.DialContext,
+		DialContext:            newDialer(timeout).DialContext,
 		TLSClientConfig:        &tls.Config{GetClientCertificate: noCertificate, CurvePreferences: curves},
 		TLSHandshakeTimeout:    timeout,
 		ForceAttemptHTTP2:      true,
@@ -44,11 +47,16 @@ func NewTransport(timeout time.Duration) *http.Transport {
 	}
 }
 
+// newDialer returns a dialer that gives up before the request does, so that the error is that of the connection.
+func newDialer(timeout time.Duration) *net.Dialer {
+	return &net.Dialer{Timeout: timeout - timeout/8, KeepAlive: keepAlive}
+}
+
 // newTransports returns one transport for documents and one for archives. The one for archives uses HTTP/1.1, so that
 // each archive has its own connection: over a network with long delays, a single connection does not reach the full
 // speed.
-func newTransports(opts Options) (documents, archives *http.Transport) {
-	documents, archives = NewTransport(opts.Timeout), NewTransport(opts.Timeout)
+func newTransports(opts Options) [2]http.RoundTripper {
+	documents, archives := NewTransport(opts.Timeout), NewTransport(opts.Timeout)
 	sessions := tls.NewLRUClientSessionCache(0) // archives use many connections to few hosts
 	for _, t := range []*http.Transport{documents, archives} {
 		t.Proxy, t.TLSClientConfig.ClientSessionCache = opts.Proxy, sessions
@@ -61,7 +69,7 @@ func newTransports(opts Options) (documents, archives *http.Transport) {
 	archives.Protocols.SetHTTP1(true)
 	archives.TLSClientConfig.NextProtos = []string{"http/1.1"} // so that servers that support only HTTP/2 report that
 	archives.ReadBufferSize = bufferSize
-	return documents, archives
+	return [2]http.RoundTripper{documents, archives}
 }
 
 // An addressError is an address that [Options].Connect refuses.
@@ -77,7 +85,7 @@ func connecting(opts Options) func(ctx context.Context, network, address string)
 		if err != nil {
 			return nil, err
 		}
-		dialer := &net.Dialer{Timeout: opts.Timeout, KeepAlive: keepAlive}
+		dialer := newDialer(opts.Timeout)
 		dialer.Control = func(_, resolved string, _ syscall.RawConn) error {
 			at, err := netip.ParseAddrPort(resolved)
 			if err == nil {
@@ -94,43 +102,38 @@ func connecting(opts Options) func(ctx context.Context, network, address string)
 
 // Trust makes the client accept certificates of these authorities for the host of u, in addition to the others.
 func (c *Client) Trust(u *url.URL, authorities []*x509.Certificate) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	at := hostPort(u)
-	c.trusted[at] = authorities
-	maps.DeleteFunc(c.own, func(t ownTransport, _ *http.Transport) bool { return t.hostPort == at })
+	h := c.host(u)
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.trusted, h.own = authorities, [2]*http.Transport{}
 }
 
-// An ownTransport identifies the separate transport of a host.
-type ownTransport struct {
-	shared   http.RoundTripper // the transport that it replaces
-	hostPort string
-}
-
-// connections is the last link. It sends a request over the shared transport, or over that of its host: a host with TLS
+// connect is the last link. It sends a request over the shared transport, or over that of its host: a host with TLS
 // options has a separate one, so that its connections are not used for other hosts.
-func (c *Client) connections(shared http.RoundTripper) http.RoundTripper {
-	like, ok := shared.(*http.Transport)
-	if !ok {
-		return shared
+func (c *Client) connect(req *http.Request) (*http.Response, error) {
+	kind := 0
+	if attemptOf(req).archive {
+		kind = 1
 	}
-	return link(func(req *http.Request) (*http.Response, error) { return c.transport(like, req.URL).RoundTrip(req) })
+	shared, ok := c.shared[kind].(*http.Transport)
+	if !ok {
+		return c.shared[kind].RoundTrip(req)
+	}
+	return c.host(req.URL).transport(kind, shared, c.hostOptions(req.URL), req.URL).RoundTrip(req)
 }
 
-// transport returns the transport for requests to u.
-func (c *Client) transport(shared *http.Transport, u *url.URL) *http.Transport {
-	o := c.hostOptions(u)
-	key := ownTransport{shared, hostPort(u)}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	o.Authorities = slices.Concat(o.Authorities, c.trusted[key.hostPort])
+// transport returns the transport of a kind for requests to u.
+func (h *host) transport(kind int, shared *http.Transport, o HostOptions, u *url.URL) *http.Transport {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	o.Authorities = slices.Concat(o.Authorities, h.trusted)
 	if len(o.Authorities)+len(o.Certificates) == 0 {
 		return shared
 	}
-	if c.own[key] == nil {
-		c.own[key] = newOwnTransport(shared, o, u)
+	if h.own[kind] == nil {
+		h.own[kind] = newOwnTransport(shared, o, u)
 	}
-	return c.own[key]
+	return h.own[kind]
 }
 
 func newOwnTransport(like *http.Transport, o HostOptions, u *url.URL) *http.Transport {
@@ -172,12 +175,79 @@ func withAuthorities(pool *x509.CertPool, more []*x509.Certificate) *x509.CertPo
 	if pool == nil {
 		pool, _ = x509.SystemCertPool()
 	}
-	if pool == nil {
-		pool = x509.NewCertPool()
-	}
-	pool = pool.Clone()
+	pool = cmp.Or(pool, x509.NewCertPool()).Clone()
 	for _, cert := range more {
 		pool.AddCert(cert)
 	}
 	return pool
+}
+
+// A host is the state shared by all requests to one host and port.
+type host struct {
+	slots *semaphore.Weighted // for the archives being downloaded
+	asks  atomic.Bool         // requests a client certificate, but none is configured
+	lost  atomic.Bool         // could not be reached by all tries of a request, and has not answered since
+
+	mu       sync.Mutex
+	trusted  []*x509.Certificate // further authorities
+	own      [2]*http.Transport  // if it has TLS options: for documents and for archives
+	until    time.Time           // the end of the last pause; zero if there was none
+	waited   bool                // whether a request has waited for that
+	pauses   int                 // number of pauses since the last good answer
+	reported time.Time           // time of the last event about an unavailable host
+}
+
+// host returns the state of the host of u.
+func (c *Client) host(u *url.URL) *host {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	key := hostPort(u)
+	h, ok := c.hosts[key]
+	if !ok {
+		h = &host{slots: semaphore.NewWeighted(int64(c.opts.PerHost))}
+		c.hosts[key] = h
+	}
+	return h
+}
+
+// closeIdle closes connections of the host's own transports that are not in use.
+func (h *host) closeIdle() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, t := range h.own {
+		if t != nil {
+			t.CloseIdleConnections()
+		}
+	}
+}
+
+// A slot is the permission to download an archive from a host, or to read a large document.
+type slot struct{ of *semaphore.Weighted } // nil while there is none
+
+func (s *slot) release() {
+	if s.of != nil {
+		s.of.Release(1)
+		s.of = nil
+	}
+}
+
+// limiting is the link that limits the archives being downloaded from one host. A request waits for a slot at its host,
+// and first releases the slot that its attempt has at another one. As no request waits while it has one, there is no
+// deadlock.
+func (c *Client) limiting(next http.RoundTripper) http.RoundTripper {
+	return link(func(req *http.Request) (*http.Response, error) {
+		h, s := c.host(req.URL), attemptOf(req).slot
+		if s == nil || s.of == h.slots {
+			return next.RoundTrip(req)
+		}
+		s.release()
+		if !h.slots.TryAcquire(1) {
+			c.emit(Event{URL: bare(req.URL), Host: req.URL.Host})
+			if err := h.slots.Acquire(req.Context(), 1); err != nil {
+				return nil, err
+			}
+		}
+		s.of = h.slots
+		return next.RoundTrip(req)
+	})
 }

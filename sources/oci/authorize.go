@@ -69,7 +69,7 @@ func (a *authorizer) of(name string) *granted {
 				}
 				c, err := a.access.Credentials(ctx, Repository{a.registry, name})
 				if err != nil {
-					return auth.EmptyCredential, &fetch.CredentialsError{Err: err}
+					return auth.EmptyCredential, &credentialsError{err}
 				}
 				g.used.Store(c != Credentials{})
 				return auth.Credential{
@@ -116,6 +116,9 @@ func (r *refusal) response() *http.Response {
 	return &resp
 }
 
+// A credentialsError is a failure to find credentials, or to get a token for them. The library wraps it.
+type credentialsError struct{ error }
+
 // Send implements [fetch.Authorizer].
 func (a *authorizer) Send(req *http.Request, next http.RoundTripper) (*http.Response, error) {
 	name, x := nameIn(req.URL.Path), &exchange{next: next, url: req.URL}
@@ -126,7 +129,7 @@ func (a *authorizer) Send(req *http.Request, next http.RoundTripper) (*http.Resp
 	}
 	// The errors of the library contain URLs, and lose the status.
 	refused, answered := errors.AsType[*refusal](err)
-	denied, without := errors.AsType[*fetch.CredentialsError](err)
+	denied, without := errors.AsType[*credentialsError](err)
 	sent, failed := errors.AsType[*url.Error](err)
 	switch {
 	case answered:
@@ -134,14 +137,14 @@ func (a *authorizer) Send(req *http.Request, next http.RoundTripper) (*http.Resp
 	case errors.Is(err, auth.ErrBasicCredentialNotFound):
 		return x.refusal.response(), nil
 	case without:
-		return nil, denied
+		return nil, denied.error
 	case failed && sent.Op != "parse":
 		return nil, sent.Err // of RoundTrip
 	}
 	if inner := errors.Unwrap(err); inner != nil {
 		err = inner // without the method and the URL
 	}
-	return nil, &fetch.CredentialsError{Err: err}
+	return nil, err
 }
 
 // RoundTrip implements [http.RoundTripper], for the library. It sends a request of an exchange.
@@ -155,19 +158,18 @@ func (a *authorizer) RoundTrip(req *http.Request) (*http.Response, error) {
 		return resp, err
 	}
 	if err := a.checkRealm(req); err != nil {
-		return nil, &fetch.CredentialsError{Err: err}
+		return nil, &credentialsError{err}
 	}
+	server := fetch.Printable(req.URL.Host)
 	resp, err := x.next.RoundTrip(req)
 	switch {
 	case err != nil:
-		return nil, &fetch.TokenError{URL: req.URL, Err: err}
+		return nil, fmt.Errorf("the token server %s: %w", server, err)
 	case resp.StatusCode >= 400:
 		return nil, newRefusal(resp)
 	case resp.StatusCode != http.StatusOK:
 		resp.Body.Close()
-		server := fetch.Printable(req.URL.Host)
-		err := fmt.Errorf("the token server %s answered with the status %d", server, resp.StatusCode)
-		return nil, &fetch.CredentialsError{Err: err}
+		return nil, &credentialsError{fmt.Errorf("the token server %s answered with the status %d", server, resp.StatusCode)}
 	}
 	return resp, nil
 }
