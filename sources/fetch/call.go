@@ -51,7 +51,7 @@ func (c *Client) Call(ctx context.Context, call Call, f func(context.Context) er
 	if failed, ok := errors.AsType[*Error](err); ok && own {
 		return failed.Err
 	}
-	return c.suggest(ctx, u, &Request{URL: call.URL}, err)
+	return c.suggest(u, Request{}, err)
 }
 
 // Broken returns err as that of a connection that may work on the next try.
@@ -183,7 +183,7 @@ func (b *sentBody) Read(p []byte) (int, error) {
 	if b.ended {
 		return 0, errEnded
 	}
-	if err != nil && !isEnd(err) {
+	if err != nil && err != io.EOF { //nolint:errorlint // a wrapped one is no end
 		t.unread = err
 	}
 	b.of.timer.Reset(max(b.of.window, b.of.firstByte)) // until the server takes more, or answers

@@ -126,7 +126,10 @@ func (c *Client) setToken(ctx context.Context, header http.Header, u *url.URL, o
 	if of == "" {
 		of, _ = hostOf(u)
 	}
-	token, ok, err := c.token(ctx, of)
+	if c.opts.Token == nil || of == "" { // an invalid host name cannot have credentials
+		return nil
+	}
+	token, ok, err := c.opts.Token(ctx, of)
 	if err != nil || !ok {
 		return err // it already names the credentials
 	}
@@ -135,11 +138,4 @@ func (c *Client) setToken(ctx context.Context, header http.Header, u *url.URL, o
 	}
 	header.Set("Authorization", "Bearer "+token)
 	return nil
-}
-
-func (c *Client) token(ctx context.Context, of sources.Host) (string, bool, error) {
-	if c.opts.Token == nil || of == "" { // an invalid host name cannot have credentials
-		return "", false, nil
-	}
-	return c.opts.Token(ctx, of)
 }

@@ -68,7 +68,7 @@ func (c *Client) Document(ctx context.Context, r Request) (*Document, error) {
 		return false, err
 	})
 	if err != nil {
-		return nil, c.suggest(ctx, u, &r, err)
+		return nil, c.suggest(u, r, err)
 	}
 	if r.Read != nil {
 		if err := r.Read(doc); err != nil {

@@ -90,7 +90,7 @@ func (c *Client) Download(ctx context.Context, from Archive, stage Stage) error 
 	if d.stageErr != nil {
 		return d.stageErr
 	}
-	return c.suggest(ctx, d.asked, nil, err)
+	return c.suggest(d.asked, Request{}, err)
 }
 
 // A download is the state of downloading an archive.
@@ -181,8 +181,12 @@ func (d *download) ask(try *attempt, rest bool) (*answer, error) {
 		return d.get(try, d.url, d.header, fmt.Sprintf("bytes=0-%d", maxPreamble-1))
 	case rest:
 		a, err := d.get(try, d.url, d.header, fmt.Sprintf("bytes=%d-", d.have))
-		if err != nil || a.brings() || (&StatusError{Code: a.resp.StatusCode}).Temporary() {
-			return a, err
+		if err != nil {
+			return nil, err
+		}
+		switch status := a.resp.StatusCode; {
+		case status == http.StatusOK, status == http.StatusPartialContent, (&StatusError{Code: status}).Temporary():
+			return a, nil
 		}
 		drain(a.resp, io.Discard)
 	}
@@ -204,50 +208,42 @@ func (d *download) get(try *attempt, u *url.URL, header http.Header, span string
 
 // receive keeps the bytes of an answer.
 func (d *download) receive(try *attempt, a *answer) error {
-	if !a.brings() {
-		return a.refusal()
+	whole, total := a.resp.StatusCode == http.StatusOK, a.resp.ContentLength
+	if !whole {
+		var err error
+		if _, total, err = d.checkRange(a, d.have, -1); err != nil {
+			return err
+		}
 	}
-	n, err := fill(a.resp.Body, d.buf)
+	n, err := io.ReadFull(a.resp.Body, d.buf)
 	if n == 0 && err != nil && !isEnd(err) {
-		_, size := a.whole()
-		return cmp.Or(d.agree(size), err)
+		return cmp.Or(d.agree(total), err)
 	}
-	if err := d.begin(a, d.buf[:n]); err != nil {
+	if err := d.begin(a, d.buf[:n], whole, total); err != nil {
 		return err
 	}
 	return d.copy(try, a, n, err)
 }
 
-// begin prepares the stage for an answer, whose first bytes are head. It returns an error unless the answer is the
-// archive or the rest of it.
-func (d *download) begin(a *answer, head []byte) error {
+// begin prepares the stage for an answer, whose first bytes are head, and which may be the whole archive. It returns an
+// error if the answer is no archive, or none of the expected size.
+func (d *download) begin(a *answer, head []byte, whole bool, total int64) (err error) {
 	if d.from.From != nil {
 		d.from.From(bare(a.at))
 	}
-	var err error
-	whole, total := a.whole()
-	if !whole {
-		_, total, err = d.checkRange(a.resp, d.have, -1)
-	}
-	if err == nil && (whole || d.have == 0) {
+	if whole || d.have == 0 {
 		err = a.insteadOfArchive(head)
 	}
-	switch err = cmp.Or(err, d.agree(total)); {
-	case err != nil && !whole: // the received bytes may be those of another archive
-		return cmp.Or(d.restart(""), error(broken{err}))
-	case err != nil && a.header.Get("Range") != "":
-		d.useless = maxUseless
-		return broken{err}
-	case err != nil:
-		return err
-	case whole || d.have == 0:
+	if err = cmp.Or(err, d.agree(total)); err == nil && (whole || d.have == 0) {
 		err = d.restart(validator(a.resp))
+	} else if err != nil && d.have > 0 { // to the request for the rest
+		d.useless = maxUseless
+		err = broken{err}
 	}
 	if err != nil {
 		return err
 	}
-	d.total = max(d.total, total)
-	if d.total >= 0 {
+	if d.total = max(d.total, total); d.total >= 0 {
 		d.stageErr = d.stage.Expect(d.total)
 	}
 	return d.stageErr
@@ -281,7 +277,7 @@ func (d *download) copy(try *attempt, a *answer, n int, err error) error {
 	if a.resp.Uncompressed {
 		most = min(most, maxUncompressed)
 	}
-	for ; ; n, err = fill(a.resp.Body, d.buf) {
+	for ; ; n, err = io.ReadFull(a.resp.Body, d.buf) {
 		if d.have+int64(n) > most {
 			return fmt.Errorf("archive %w: more than %d bytes", ErrTooLarge, most)
 		}
@@ -314,21 +310,11 @@ func (d *download) Write(p []byte) (n int, err error) {
 	return n, d.stageErr
 }
 
-// fill reads until buf is full, r ends (see isEnd), or another error occurs.
-func fill(r io.Reader, buf []byte) (n int, err error) {
-	for n < len(buf) && err == nil {
-		var m int
-		m, err = r.Read(buf[n:])
-		n += m
-	}
-	return n, err
-}
+// isEnd reports whether err is the end of a body. That of a broken connection is wrapped, and is not the end.
+func isEnd(err error) bool { return err == io.EOF || err == io.ErrUnexpectedEOF } //nolint:errorlint // see above
 
-// isEnd reports whether err is the end of a body. An io.EOF of a broken connection is wrapped, and is not the end.
-func isEnd(err error) bool { return err == io.EOF } //nolint:errorlint // see above
-
-// Peek requests the beginning of an archive, and reads no more of the answer. It returns the size of the archive in bytes, or -1 if
-// the server doesn't state it. Its errors are those of [Client.Download].
+// Peek requests the beginning of an archive, and reads no more of the answer. It returns the size of the archive in
+// bytes, or -1 if the server doesn't state it. Its errors are those of [Client.Download].
 func (c *Client) Peek(ctx context.Context, rawURL string) (size int64, err error) {
 	p := &peeking{-1}
 	err = c.Download(ctx, Archive{URL: rawURL, Tries: c.opts.Tries, peek: true}, p)
@@ -350,40 +336,33 @@ func (*peeking) Begin(string) error            { return nil }
 func (*peeking) Resume() (int64, string)       { return 0, "" }
 func (*peeking) Spool() (sources.Spool, error) { return nil, errors.ErrUnsupported }
 
-// brings reports whether an answer contains the archive or a part of it, according to its status.
-func (a *answer) brings() bool {
-	return a.resp.StatusCode == http.StatusOK || a.resp.StatusCode == http.StatusPartialContent
-}
-
-// whole reports whether an answer contains the whole archive, and its size in bytes, or -1.
-func (a *answer) whole() (whole bool, size int64) {
-	if a.resp.StatusCode != http.StatusOK {
-		return false, -1
+// checkRange returns the length of the body of an answer, and the size of the archive. It returns an error unless the
+// body contains the bytes of this archive from begin on, and none at end or after it. The end is -1 if all of the rest
+// was requested; another rest means that the received bytes are those of another archive, so they are discarded.
+func (d *download) checkRange(a *answer, begin, end int64) (length, total int64, err error) {
+	if a.resp.StatusCode != http.StatusPartialContent {
+		return 0, 0, a.refusal()
 	}
-	return true, a.resp.ContentLength
-}
-
-// checkRange returns the length of the body of resp, and the size of the archive. It returns an error unless the body
-// contains the bytes of this archive from begin on, and none at end or after it. The end is -1 if all of the rest was
-// requested.
-func (d *download) checkRange(resp *http.Response, begin, end int64) (length, total int64, err error) {
-	first, last, total, err := parseContentRange(resp.Header.Get("Content-Range"))
-	if err != nil {
-		return 0, 0, err
+	rest := end < 0
+	first, last, total, err := parseContentRange(a.resp.Header.Get("Content-Range"))
+	if rest && total < 0 { // not stated
+		total = last + 1
 	}
-	if end < 0 {
-		if total < 0 { // not stated
-			total = last + 1
-		}
+	if rest {
 		end = total
 	}
-	if first != begin || last < first || last >= end || d.total >= 0 && total != d.total {
-		return 0, 0, fmt.Errorf("asked for bytes from %d, got %d to %d of %d", begin, first, last, total)
+	v := validator(a.resp)
+	switch {
+	case err != nil:
+	case first != begin || last < first || last >= end || d.total >= 0 && total != d.total:
+		err = fmt.Errorf("asked for bytes from %d, got %d to %d of %d", begin, first, last, total)
+	case begin > 0 && v != "" && v != d.validator:
+		err = errors.New("archive has changed")
 	}
-	if v := validator(resp); begin > 0 && v != "" && v != d.validator {
-		return 0, 0, errors.New("archive has changed")
+	if err != nil && rest {
+		err = cmp.Or(d.restart(""), error(broken{err}))
 	}
-	return last + 1 - first, total, nil
+	return last + 1 - first, total, err
 }
 
 // validator returns the value for If-Range: a strong entity tag, or a modification date so long before the answer that

@@ -166,10 +166,7 @@ func (p *parts) request(ctx context.Context, t *tries, to io.Writer, begin, end 
 		return 0, err
 	}
 	defer a.resp.Body.Close()
-	if a.resp.StatusCode != http.StatusPartialContent {
-		return 0, a.refusal()
-	}
-	length, _, err := p.checkRange(a.resp, begin, end)
+	length, _, err := p.checkRange(a, begin, end)
 	if err != nil {
 		return 0, err
 	}

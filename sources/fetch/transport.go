@@ -57,9 +57,8 @@ func newDialer(timeout time.Duration) *net.Dialer {
 // speed.
 func newTransports(opts Options) [2]http.RoundTripper {
 	documents, archives := NewTransport(opts.Timeout), NewTransport(opts.Timeout)
-	sessions := tls.NewLRUClientSessionCache(0) // archives use many connections to few hosts
 	for _, t := range []*http.Transport{documents, archives} {
-		t.Proxy, t.TLSClientConfig.ClientSessionCache = opts.Proxy, sessions
+		t.Proxy = opts.Proxy
 		if opts.Connect != nil {
 			t.DialContext = connecting(opts)
 		}
@@ -140,9 +139,6 @@ func newOwnTransport(like *http.Transport, o HostOptions, u *url.URL) *http.Tran
 	t := like.Clone()
 	if t.TLSClientConfig == nil {
 		t.TLSClientConfig = &tls.Config{}
-	}
-	if t.TLSClientConfig.ClientSessionCache != nil { // a session may depend on the client certificate
-		t.TLSClientConfig.ClientSessionCache = tls.NewLRUClientSessionCache(0)
 	}
 	shared := t.TLSClientConfig.Clone()
 	if len(o.Certificates) > 0 {
