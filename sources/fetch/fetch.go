@@ -144,14 +144,9 @@ func sleep(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// CloseIdleConnections closes open connections that are not in use.
+// CloseIdleConnections closes open connections that are not in use, except those of hosts with TLS options.
 func (c *Client) CloseIdleConnections() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
 	for _, transport := range c.shared {
 		(&http.Client{Transport: transport}).CloseIdleConnections()
-	}
-	for _, h := range c.hosts {
-		h.closeIdle()
 	}
 }

@@ -281,12 +281,8 @@ func (h *host) recent() bool {
 
 // report records an event about the unavailable host, and reports whether there was a recent one.
 func (h *host) report() (known bool) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	now := time.Now()
-	known = now.Before(h.reported.Add(calm))
-	h.reported = now
-	return known
+	now := time.Now().UnixNano()
+	return now-h.reported.Swap(now) < int64(calm)
 }
 
 // retryAfter returns the wait that the server requests. It is 0 if there is none, or it cannot be parsed.

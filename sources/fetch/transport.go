@@ -184,13 +184,14 @@ type host struct {
 	asks  atomic.Bool         // requests a client certificate, but none is configured
 	lost  atomic.Bool         // could not be reached by all tries of a request, and has not answered since
 
-	mu       sync.Mutex
-	trusted  []*x509.Certificate // further authorities
-	own      [2]*http.Transport  // if it has TLS options: for documents and for archives
-	until    time.Time           // the end of the last pause; zero if there was none
-	waited   bool                // whether a request has waited for that
-	pauses   int                 // number of pauses since the last good answer
-	reported time.Time           // time of the last event about an unavailable host
+	reported atomic.Int64 // time of the last event about an unavailable host, in nanoseconds
+
+	mu      sync.Mutex
+	trusted []*x509.Certificate // further authorities
+	own     [2]*http.Transport  // if it has TLS options: for documents and for archives
+	until   time.Time           // the end of the last pause; zero if there was none
+	waited  bool                // whether a request has waited for that
+	pauses  int                 // number of pauses since the last good answer
 }
 
 // host returns the state of the host of u.
@@ -204,17 +205,6 @@ func (c *Client) host(u *url.URL) *host {
 		c.hosts[key] = h
 	}
 	return h
-}
-
-// closeIdle closes connections of the host's own transports that are not in use.
-func (h *host) closeIdle() {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	for _, t := range h.own {
-		if t != nil {
-			t.CloseIdleConnections()
-		}
-	}
 }
 
 // A slot is the permission to download an archive from a host, or to read a large document.
