@@ -103,16 +103,12 @@ func (c *Client) RoundTrip(req *http.Request) (*http.Response, error) {
 	resp, err := c.send(t, req)
 	if err == nil && (resp.StatusCode >= 400 || t.call.Stay && resp.StatusCode >= 300) {
 		err = (&answer{client: c, resp: resp, asked: req.URL, at: req.URL}).refusal()
-		if status, ok := errors.AsType[*StatusError](err); ok && !status.Temporary() {
-			t.end(err)
-			return resp, nil
-		}
 	}
 	t.end(err)
-	if err != nil {
-		return nil, err
+	if status, refused := errors.AsType[*StatusError](err); err == nil || refused && !status.Temporary() && resp != nil {
+		return resp, nil
 	}
-	return resp, nil
+	return nil, err
 }
 
 // send sends a request of a try, whose attempt lasts until the body of the answer is closed.

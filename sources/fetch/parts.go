@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
-	"golang.org/x/sync/semaphore"
 
 	"github.com/larder-cli/larder/sources"
 )
@@ -75,52 +74,45 @@ func (d *download) inParts(ctx context.Context, a *answer, rate float64) (all bo
 	}
 	p.begin, p.size = d.have, min(max(int64(rate*partTime.Seconds()), minPart), maxPart)
 	p.within = max(minPartTime, time.Duration(2*maxConnections*float64(p.size)/rate*float64(time.Second)))
+	host, more := d.client.host(a.at), 0 // besides the slot of the first connection
+	for more < maxConnections-1 && host.slots.TryAcquire(1) {
+		more++
+	}
+	defer host.slots.Release(int64(more))
 	group, ctx := errgroup.WithContext(ctx)
-	started := make(chan chan error, maxConnections) // of each part, in order
-	group.Go(func() error { return p.start(ctx, group, started) })
-	group.Go(func() error {
-		part := 0
-		for done := range started {
-			if err := cmp.Or(<-done, context.Cause(ctx)); err != nil {
-				return err
-			}
-			if err := p.join(part); err != nil {
-				return err
-			}
-			part++
-		}
-		return nil
-	})
-	err = group.Wait()
-	return err == nil, cmp.Or(d.stageErr, err)
-}
-
-// start downloads all parts, as many at the same time as the spool has room for and the host permits.
-func (p *parts) start(ctx context.Context, group *errgroup.Group, started chan<- chan error) error {
-	defer close(started)
-	host, own := p.client.host(p.first.at), semaphore.NewWeighted(1) // the slot of the first connection
-	for part := 0; p.begin+int64(part)*p.size < p.total; part++ {
+	group.SetLimit(1 + 1 + more) // one joins the parts
+	started := make(chan chan error, maxConnections)
+	group.Go(func() error { return p.join(ctx, started) })
+	for part := 0; p.begin+int64(part)*p.size < p.total && ctx.Err() == nil; part++ {
 		done := make(chan error, 1)
-		select {
+		select { // the spool has room for a few parts
 		case started <- done:
 		case <-ctx.Done():
-			return context.Cause(ctx)
-		}
-		slot := host.slots
-		if own.TryAcquire(1) {
-			slot = own
-		} else if host.recent() || !slot.TryAcquire(1) {
-			slot = own
-			if err := own.Acquire(ctx, 1); err != nil {
-				return err
-			}
 		}
 		group.Go(func() error {
-			defer slot.Release(1)
 			err := p.fetch(ctx, part)
 			done <- err
 			return err
 		})
+	}
+	close(started)
+	err = group.Wait()
+	return err == nil, cmp.Or(d.stageErr, err)
+}
+
+// join copies parts from the spool to the stage, in order, each when it is done.
+func (p *parts) join(ctx context.Context, started <-chan chan error) error {
+	part := 0
+	for done := range started {
+		if err := cmp.Or(<-done, context.Cause(ctx)); err != nil {
+			return err
+		}
+		begin, end, at := p.span(part)
+		_, err := io.CopyBuffer(p, io.NewSectionReader(p.spool, at, end-begin), p.buf)
+		if err != nil || p.have < end {
+			return fmt.Errorf("reading the downloaded part: %w", cmp.Or(err, io.ErrUnexpectedEOF))
+		}
+		part++
 	}
 	return nil
 }
@@ -129,16 +121,6 @@ func (p *parts) start(ctx context.Context, group *errgroup.Group, started chan<-
 func (p *parts) span(part int) (begin, end, at int64) {
 	begin = p.begin + int64(part)*p.size
 	return begin, min(begin+p.size, p.total), int64(part%maxAhead) * p.size
-}
-
-// join copies a part from the spool to the stage.
-func (p *parts) join(part int) error {
-	begin, end, at := p.span(part)
-	_, err := io.CopyBuffer(p, io.NewSectionReader(p.spool, at, end-begin), p.buf)
-	if p.stageErr == nil && (err != nil || p.have < end) {
-		err = fmt.Errorf("reading the downloaded part: %w", cmp.Or(err, io.ErrUnexpectedEOF))
-	}
-	return err
 }
 
 // fetch downloads a part to the spool. Whatever fails, a single connection may not need it.
