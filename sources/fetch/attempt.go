@@ -9,12 +9,17 @@ import (
 	"time"
 )
 
-// A link is a round tripper of the chain that requests pass through. It does one thing, and leaves the rest to the
-// next.
-type link func(*http.Request) (*http.Response, error)
+// A link of the chain that requests pass through does one thing, and leaves the rest to the next.
+type link func(req *http.Request, next http.RoundTripper) (*http.Response, error)
+
+// A chain is a link with the next one.
+type chain struct {
+	link link
+	next http.RoundTripper
+}
 
 // RoundTrip implements [http.RoundTripper].
-func (l link) RoundTrip(req *http.Request) (*http.Response, error) { return l(req) }
+func (c chain) RoundTrip(req *http.Request) (*http.Response, error) { return c.link(req, c.next) }
 
 // An attempt is one try of a Document, a Download or a request of a library. It is in the context of its requests, in
 // which the links find it. It ends if the server sends too little for too long, or too much. Only time spent waiting
@@ -84,29 +89,27 @@ func (a *attempt) wait(d time.Duration, how error, within time.Duration, f func(
 }
 
 // receiving is the link that limits the size of an answer, and the time until it begins and continues.
-func (c *Client) receiving(next http.RoundTripper) http.RoundTripper {
-	return link(func(req *http.Request) (resp *http.Response, err error) {
-		a := attemptOf(req)
-		within := max(a.window, a.firstByte)
-		a.wait(within, errNoAnswer, within, func() int {
-			resp, err = next.RoundTrip(req) //nolint:bodyclose // the caller does
-			return 0
-		})
-		if err == nil && a.ctx.Err() != nil { // an answer received after cancellation does not count
-			resp.Body.Close()
-			err = ended(a.ctx, a.ctx.Err())
-		}
-		if err == nil && resp.ContentLength > a.limit && resp.StatusCode < 300 && req.Method != http.MethodHead {
-			resp.Body.Close()
-			err = fmt.Errorf("%w: %d bytes, of at most %d", ErrTooLarge, resp.ContentLength, a.limit)
-		}
-		if err != nil {
-			return nil, err
-		}
-		a.renew()
-		resp.Body = &body{resp.Body, a, a.limit}
-		return resp, nil
+func (c *Client) receiving(req *http.Request, next http.RoundTripper) (resp *http.Response, err error) {
+	a := attemptOf(req)
+	within := max(a.window, a.firstByte)
+	a.wait(within, errNoAnswer, within, func() int {
+		resp, err = next.RoundTrip(req) //nolint:bodyclose // the caller does
+		return 0
 	})
+	if err == nil && a.ctx.Err() != nil { // an answer received after cancellation does not count
+		resp.Body.Close()
+		err = ended(a.ctx, a.ctx.Err())
+	}
+	if err == nil && resp.ContentLength > a.limit && resp.StatusCode < 300 && req.Method != http.MethodHead {
+		resp.Body.Close()
+		err = fmt.Errorf("%w: %d bytes, of at most %d", ErrTooLarge, resp.ContentLength, a.limit)
+	}
+	if err != nil {
+		return nil, err
+	}
+	a.renew()
+	resp.Body = &body{resp.Body, a, a.limit}
+	return resp, nil
 }
 
 // A body is that of an answer, under the limits of an attempt.
@@ -165,19 +168,17 @@ func Trace(ctx context.Context, report func(Exchange)) context.Context {
 }
 
 // tracing is the link that reports the requests of traced contexts.
-func (c *Client) tracing(next http.RoundTripper) http.RoundTripper {
-	return link(func(req *http.Request) (*http.Response, error) {
-		report, ok := req.Context().Value(traced{}).(func(Exchange))
-		if !ok {
-			return next.RoundTrip(req)
-		}
-		start := time.Now()
-		resp, err := next.RoundTrip(req)
-		e := Exchange{Method: req.Method, URL: bare(req.URL), Took: time.Since(start)}
-		if err == nil {
-			e.Status = resp.StatusCode
-		}
-		report(e)
-		return resp, err
-	})
+func (c *Client) tracing(req *http.Request, next http.RoundTripper) (*http.Response, error) {
+	report, ok := req.Context().Value(traced{}).(func(Exchange))
+	if !ok {
+		return next.RoundTrip(req)
+	}
+	start := time.Now()
+	resp, err := next.RoundTrip(req)
+	e := Exchange{Method: req.Method, URL: bare(req.URL), Took: time.Since(start)}
+	if err == nil {
+		e.Status = resp.StatusCode
+	}
+	report(e)
+	return resp, err
 }

@@ -76,26 +76,24 @@ func (c *Client) authorizer(u *url.URL) (found Authorizer) {
 // authenticating is the link that adds what is configured for the URL of a request: headers of its host, the user
 // information of the URL, and what an Authorizer adds. The Authorization that a request has already takes precedence.
 // It is for the origin of the request, and [Client.follow] removes it when a redirect leaves that.
-func (c *Client) authenticating(next http.RoundTripper) http.RoundTripper {
-	return link(func(req *http.Request) (*http.Response, error) {
-		u := req.URL
-		req = req.Clone(req.Context())
-		if req.Header.Get("Authorization") == "" && u.User != nil {
-			password, _ := u.User.Password()
-			req.SetBasicAuth(u.User.Username(), password)
+func (c *Client) authenticating(req *http.Request, next http.RoundTripper) (*http.Response, error) {
+	u := req.URL
+	req = req.Clone(req.Context())
+	if req.Header.Get("Authorization") == "" && u.User != nil {
+		password, _ := u.User.Password()
+		req.SetBasicAuth(u.User.Username(), password)
+	}
+	req.URL.User = nil
+	for name, value := range c.hostOptions(u).Headers {
+		if req.Header.Get(name) == "" {
+			req.Header.Set(name, value)
 		}
-		req.URL.User = nil
-		for name, value := range c.hostOptions(u).Headers {
-			if req.Header.Get(name) == "" {
-				req.Header.Set(name, value)
-			}
-		}
-		by := c.authorizer(u)
-		if by == nil {
-			return next.RoundTrip(req)
-		}
-		return by.Send(req, next)
-	})
+	}
+	by := c.authorizer(u)
+	if by == nil {
+		return next.RoundTrip(req)
+	}
+	return by.Send(req, next)
 }
 
 // archiveCredentials adds the credentials for an archive, if an [Authorizer] doesn't: the host's token if it is for

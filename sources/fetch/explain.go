@@ -23,33 +23,31 @@ import (
 type hostKey struct{}
 
 // explaining is the link that describes why there was no answer.
-func (c *Client) explaining(next http.RoundTripper) http.RoundTripper {
-	return link(func(req *http.Request) (*http.Response, error) {
-		u, h := req.URL, c.host(req.URL)
-		proxy, _, err := c.proxyOf(u)
-		if err != nil { // no request can be sent
-			return nil, err
+func (c *Client) explaining(req *http.Request, next http.RoundTripper) (*http.Response, error) {
+	u, h := req.URL, c.host(req.URL)
+	proxy, _, err := c.proxyOf(u)
+	if err != nil { // no request can be sent
+		return nil, err
+	}
+	resp, err := next.RoundTrip(req.WithContext(context.WithValue(req.Context(), hostKey{}, h)))
+	if err == nil {
+		resp.Request = cmp.Or(resp.Request, req)
+		return resp, nil
+	}
+	op, isOp := errors.AsType[*net.OpError](err)
+	unproxied := isOp && op.Op == "proxyconnect" // there was no connection to the proxy
+	switch err = ended(req.Context(), describe(err)); {
+	case has[*net.DNSError](err), isDial(err):
+		down := &UnreachableError{Host: u.Host, Err: err}
+		if proxy != nil {
+			down.Host, down.Proxy = proxy.Host, true
 		}
-		resp, err := next.RoundTrip(req.WithContext(context.WithValue(req.Context(), hostKey{}, h)))
-		if err == nil {
-			resp.Request = cmp.Or(resp.Request, req)
-			return resp, nil
-		}
-		op, isOp := errors.AsType[*net.OpError](err)
-		unproxied := isOp && op.Op == "proxyconnect" // there was no connection to the proxy
-		switch err = ended(req.Context(), describe(err)); {
-		case has[*net.DNSError](err), isDial(err):
-			down := &UnreachableError{Host: u.Host, Err: err}
-			if proxy != nil {
-				down.Host, down.Proxy = proxy.Host, true
-			}
-			err = meantHost(down, u.Host, "check the network connection and the proxy settings (HTTPS_PROXY, NO_PROXY); "+
-				"--offline uses the packages on this machine only")
-		case unproxied || temporary(err):
-			err = c.mayBeProxy(u, err, !unproxied)
-		}
-		return nil, c.suggestHostOptions(u, h, err)
-	})
+		err = meantHost(down, u.Host, "check the network connection and the proxy settings (HTTPS_PROXY, NO_PROXY); "+
+			"--offline uses the packages on this machine only")
+	case unproxied || temporary(err):
+		err = c.mayBeProxy(u, err, !unproxied)
+	}
+	return nil, c.suggestHostOptions(u, h, err)
 }
 
 // noCertificate returns no certificate, and records that the host requests one. Servers that require one close the

@@ -129,7 +129,9 @@ func New(opts Options) *Client {
 	if opts.Transport == nil {
 		c.shared = newTransports(opts)
 	}
-	c.chain = c.limiting(c.pausing(c.receiving(c.authenticating(c.explaining(c.tracing(link(c.connect)))))))
+	for _, l := range []link{c.connect, c.tracing, c.explaining, c.authenticating, c.receiving, c.pausing, c.limiting} {
+		c.chain = chain{l, c.chain}
+	}
 	return c
 }
 

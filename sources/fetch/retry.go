@@ -46,22 +46,26 @@ func (c *Client) retry(ctx context.Context, u *url.URL, t *tries, try func() (pr
 		}
 		most := c.triesFor(err, t)
 		again := ctx.Err() == nil && temporary(err) && failed < most && n < maxRounds*t.most
-		at, wait, atMost := c.host(u), backoff(failed), allBackoffs(failed, most)
+		at := u
+		if r, ok := errors.AsType[*redirected](err); ok {
+			at = r.at
+		}
+		longest, h, atMost := backoff(failed), c.host(at), allBackoffs(failed, most)
+		wait := rand.N(longest) // full jitter, so that requests that failed together are not retried together
 		if unavailable {
-			at = down.host
+			h = down.host
 		}
 		if unavailable && (again || down.after > 0) {
 			// A host that requests the same short wait of many processes has room for few of them, so the pause gets
-			// longer with each try in any case.
-			wait = at.pause(t, max(down.after, sharedBackoff(failed)), down.after > 0)
+			// longer with each try in any case. It is at least half of the backoff, because it counts as a failed try
+			// of each request that waits.
+			wait = h.pause(t, max(down.after, longest/2+wait/2), down.after > 0)
 			if down.after > 0 {
 				atMost = wait + spread
 			}
 		}
 		if again {
-			c.emit(Event{
-				URL: bare(u), Host: failedHost(u, err), Try: n, Wait: wait, Err: err, AtMost: atMost, Known: at.report(),
-			})
+			c.emit(Event{URL: bare(u), Host: at.Host, Try: n, Wait: wait, Err: err, AtMost: atMost, Known: h.report()})
 			if unavailable { // the next request waits for the pause
 				continue
 			}
@@ -70,7 +74,7 @@ func (c *Client) retry(ctx context.Context, u *url.URL, t *tries, try func() (pr
 			}
 		}
 		if unavailable && unreachable(err) != nil && failed >= most && t.most > 1 {
-			down.host.lost.Store(true)
+			h.lost.Store(true)
 		}
 		if c.opts.TimeoutSetting != "" && errors.Is(err, ErrStalled) {
 			err = sources.WithHint(err, "if the server needs longer, set %s to a larger number of seconds",
@@ -90,31 +94,17 @@ func (c *Client) emit(e Event) {
 	c.opts.Report(e)
 }
 
-// backoff returns a random wait up to an exponential limit (full jitter), so that requests that failed together are not
-// retried together.
-func backoff(failed int) time.Duration { return rand.N(longestBackoff(failed)) }
-
-// sharedBackoff returns the backoff for all requests to a host together. It is at least half of the limit, because it
-// counts as a failed try for each of them.
-func sharedBackoff(failed int) time.Duration { return longestBackoff(failed)/2 + backoff(failed)/2 }
-
-func longestBackoff(failed int) time.Duration {
+// backoff returns the longest wait after so many failed tries.
+func backoff(failed int) time.Duration {
 	return min(maxBackoff, firstBackoff<<min(max(failed-1, 0), maxDoublings))
 }
 
 // allBackoffs returns the maximum sum of the waits before the remaining tries.
 func allBackoffs(failed, tries int) (sum time.Duration) {
 	for ; failed < tries; failed++ {
-		sum += longestBackoff(failed)
+		sum += backoff(failed)
 	}
 	return sum
-}
-
-func failedHost(u *url.URL, err error) string {
-	if r, ok := errors.AsType[*redirected](err); ok {
-		return r.at.Host
-	}
-	return u.Host
 }
 
 // triesFor returns the maximum number of tries after one that ended in err.
@@ -179,28 +169,26 @@ type unavailable struct {
 func (u *unavailable) Unwrap() error { return u.error }
 
 // pausing is the link that waits until the pause of a host is over, and records whether the host is available.
-func (c *Client) pausing(next http.RoundTripper) http.RoundTripper {
-	return link(func(req *http.Request) (*http.Response, error) {
-		h := c.host(req.URL)
-		if err := c.wait(req.Context(), req.URL, h, attemptOf(req).tries); err != nil {
-			return nil, err
-		}
-		resp, err := next.RoundTrip(req)
-		switch {
-		case err != nil && isDial(err) && temporary(err):
-			return nil, &unavailable{error: err, host: h}
-		case err != nil:
-			return nil, err
-		}
-		c.answered.Store(true)
-		h.lost.Store(false)
-		if resp.StatusCode < 500 && resp.StatusCode != http.StatusTooManyRequests {
-			h.mu.Lock()
-			h.pauses = 0
-			h.mu.Unlock()
-		}
-		return resp, nil
-	})
+func (c *Client) pausing(req *http.Request, next http.RoundTripper) (*http.Response, error) {
+	h := c.host(req.URL)
+	if err := c.wait(req.Context(), req.URL, h, attemptOf(req).tries); err != nil {
+		return nil, err
+	}
+	resp, err := next.RoundTrip(req)
+	switch {
+	case err != nil && isDial(err) && temporary(err):
+		return nil, &unavailable{error: err, host: h}
+	case err != nil:
+		return nil, err
+	}
+	c.answered.Store(true)
+	h.lost.Store(false)
+	if resp.StatusCode < 500 && resp.StatusCode != http.StatusTooManyRequests {
+		h.mu.Lock()
+		h.pauses = 0
+		h.mu.Unlock()
+	}
+	return resp, nil
 }
 
 // A PausedError is a request that was not sent, because its host was unavailable before.

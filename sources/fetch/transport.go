@@ -109,7 +109,7 @@ func (c *Client) Trust(u *url.URL, authorities []*x509.Certificate) {
 
 // connect is the last link. It sends a request over the shared transport, or over that of its host: a host with TLS
 // options has a separate one, so that its connections are not used for other hosts.
-func (c *Client) connect(req *http.Request) (*http.Response, error) {
+func (c *Client) connect(req *http.Request, _ http.RoundTripper) (*http.Response, error) {
 	kind := 0
 	if attemptOf(req).archive {
 		kind = 1
@@ -220,20 +220,18 @@ func (s *slot) release() {
 // limiting is the link that limits the archives being downloaded from one host. A request waits for a slot at its host,
 // and first releases the slot that its attempt has at another one. As no request waits while it has one, there is no
 // deadlock.
-func (c *Client) limiting(next http.RoundTripper) http.RoundTripper {
-	return link(func(req *http.Request) (*http.Response, error) {
-		h, s := c.host(req.URL), attemptOf(req).slot
-		if s == nil || s.of == h.slots {
-			return next.RoundTrip(req)
-		}
-		s.release()
-		if !h.slots.TryAcquire(1) {
-			c.emit(Event{URL: bare(req.URL), Host: req.URL.Host})
-			if err := h.slots.Acquire(req.Context(), 1); err != nil {
-				return nil, err
-			}
-		}
-		s.of = h.slots
+func (c *Client) limiting(req *http.Request, next http.RoundTripper) (*http.Response, error) {
+	h, s := c.host(req.URL), attemptOf(req).slot
+	if s == nil || s.of == h.slots {
 		return next.RoundTrip(req)
-	})
+	}
+	s.release()
+	if !h.slots.TryAcquire(1) {
+		c.emit(Event{URL: bare(req.URL), Host: req.URL.Host})
+		if err := h.slots.Acquire(req.Context(), 1); err != nil {
+			return nil, err
+		}
+	}
+	s.of = h.slots
+	return next.RoundTrip(req)
 }
