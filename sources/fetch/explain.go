@@ -120,8 +120,10 @@ func plainOp(e *net.OpError) string {
 	case e == nil:
 	case e.Timeout():
 		text = "the connection timed out"
-	case has[syscall.Errno](e), e.Op == "dial" && !errors.Is(e, context.Canceled):
+	case has[syscall.Errno](e):
 		text = reason(e.Err)
+	case e.Op == "dial" && !errors.Is(e, context.Canceled):
+		text = e.Err.Error()
 	}
 	if text != "" && e.Addr != nil {
 		text += " (" + e.Addr.String() + ")"

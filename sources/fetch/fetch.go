@@ -55,7 +55,7 @@ type Options struct {
 	// It may be nil.
 	Netrc func(hostport string) (user, password string, ok bool)
 
-	Tries         int           // for a document, in all; 0 means 6
+	Tries         int           // for a document, in all; 0 means 6, and fewer for hosts that can't be reached
 	DownloadTries int           // for an archive, consecutive ones without progress; 0 means 6
 	Timeout       time.Duration // for an answer to begin, and then to continue; 0 means 15 s
 	FirstByte     time.Duration // for an archive to begin after the request; 0 means 3 minutes
@@ -63,8 +63,6 @@ type Options struct {
 	Offline       bool          // every request fails with sources.ErrOffline
 
 	MaxPause time.Duration // requests fail if they had to wait longer for an unavailable host; 0 means that they wait
-
-	Patient bool // hosts that can't be reached are tried as often as others
 
 	CertificateFault string // why the file in SSL_CERT_FILE is ignored; empty if it isn't
 
@@ -99,7 +97,7 @@ type Client struct {
 
 	large *semaphore.Weighted // a slot for each large document that is being read or decoded
 
-	answered atomic.Bool // whether any host has
+	answered atomic.Bool // whether any host has, or the number of tries is configured
 	report   sync.Mutex  // serializes calls of opts.Report
 
 	mu          sync.Mutex
@@ -109,6 +107,7 @@ type Client struct {
 
 // New returns a client.
 func New(opts Options) *Client {
+	configured := opts.Tries > 0
 	opts.Tries = cmp.Or(opts.Tries, defaultTries)
 	opts.DownloadTries = cmp.Or(opts.DownloadTries, defaultTries)
 	opts.Timeout = cmp.Or(opts.Timeout, defaultTimeout)
@@ -129,6 +128,7 @@ func New(opts Options) *Client {
 	if opts.Transport == nil {
 		c.shared = newTransports(opts)
 	}
+	c.answered.Store(configured)
 	for _, l := range []link{c.connect, c.tracing, c.explaining, c.authenticating, c.receiving, c.pausing, c.limiting} {
 		c.chain = chain{l, c.chain}
 	}

@@ -12,7 +12,6 @@ import (
 	"net/url"
 	"os"
 	"runtime"
-	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -343,31 +342,6 @@ func TestRedact(t *testing.T) {
 		"mailto:secret@example.com":                           "mailto:",
 	} {
 		sourcetest.Equal(t, fetch.Redact(in), want, in)
-	}
-}
-
-func TestSameHost(t *testing.T) {
-	var hosts []string
-	w := newWorld(t, fetch.Options{}, func(rw http.ResponseWriter, r *http.Request) {
-		hosts = append(hosts, r.Host)
-		if to := r.URL.Query().Get("to"); to != "" {
-			http.Redirect(rw, r, to, http.StatusFound)
-		}
-	})
-	own := strings.TrimPrefix(w.URL, "https://")
-	for to, refused := range map[string]bool{
-		"/elsewhere": false, "https://" + strings.ToUpper(own) + "/x": false,
-		"https://other.example.com/x": true, "//other.example.com/x": true, "https://other.example.com:8443/": true,
-		"/a?to=//other.example.com/x": true,
-	} {
-		hosts = nil
-		_, err := w.document(fetch.Request{URL: w.URL + "/?to=" + url.QueryEscape(to), SameHost: true})
-		if (err != nil) != refused || refused && !strings.Contains(err.Error(), "redirect to another host refused: https://other.example.com") {
-			t.Errorf("%s: got %v", to, err)
-		}
-		if slices.ContainsFunc(hosts, func(h string) bool { return !strings.EqualFold(h, own) }) {
-			t.Errorf("%s: requested from %q", to, hosts)
-		}
 	}
 }
 

@@ -201,17 +201,6 @@ func TestCertificatesAreNotShownToProxies(t *testing.T) {
 		"the proxy was asked %d times and shown %d certificates", asked.Load(), shown.Load())
 }
 
-func TestTriesOfAnArchive(t *testing.T) {
-	for tries, want := range map[int]int32{0: 3, 1: 1, 5: 5} {
-		w := newWorld(t, fetch.Options{DownloadTries: 3}, func(rw http.ResponseWriter, _ *http.Request) {
-			rw.WriteHeader(http.StatusServiceUnavailable)
-		})
-		err := w.client.Download(t.Context(), fetch.Archive{URL: w.URL, Tries: tries}, &stage{})
-		n := w.requests.Load()
-		sourcetest.Expect(t, err != nil && n == want, "%d: %d tries, %v", tries, n, err)
-	}
-}
-
 // An authority that is trusted for one host later on isn't trusted for others.
 func TestTrust(t *testing.T) {
 	serve := func() (*httptest.Server, *url.URL) {

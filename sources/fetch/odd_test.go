@@ -167,19 +167,6 @@ func plainRedirect(t *testing.T, to func(plain, secure, path string) string) (w 
 	return w, exposed
 }
 
-// Archives and signed files may be fetched without TLS, but without credentials.
-func TestRedirectsToPlainHTTP(t *testing.T) {
-	w, exposed := plainRedirect(t, func(plain, _, path string) string {
-		return strings.Replace(plain, "http://", "http://user:secret@", 1) + path
-	})
-	s := w.mustDownload(t, 0, archive)
-	sourcetest.Equal(t, s.Len(), len(archive), "bytes")
-	sourcetest.Equal(t, exposed.Get("Authorization"), "", "sent without TLS")
-	_, err := w.document(fetch.Request{URL: w.URL + "/SHA256SUMS", Plain: true, Limit: 2 << 20})
-	sourcetest.Check(t, err)
-	sourcetest.Equal(t, exposed.Get("Authorization"), "", "sent without TLS")
-}
-
 // Metadata is requested over TLS in spite of the redirect.
 func TestRedirectsOfMetadataToPlainHTTP(t *testing.T) {
 	w, _ := plainRedirect(t, func(_, secure, _ string) string {
@@ -197,55 +184,6 @@ func TestRedirectsOfMetadataToPlainHTTP(t *testing.T) {
 	w, exposed := plainRedirect(t, func(plain, _, path string) string { return plain + path })
 	_, err = w.document(fetch.Request{URL: w.URL + "/here", Credentials: true})
 	sourcetest.Expect(t, err != nil && len(*exposed) == 0, "no TLS there: %v, sent %v", err, *exposed)
-}
-
-// If the answer is an HTML page, the error contains that and the page's URL.
-func TestPagesInsteadOfDocuments(t *testing.T) {
-	w := newWorld(t, fetch.Options{}, func(rw http.ResponseWriter, r *http.Request) {
-		if r.URL.Path != "/login" {
-			http.Redirect(rw, r, "/login?from=secret", http.StatusFound)
-			return
-		}
-		rw.Header().Set("Content-Type", "text/html; charset=utf-8")
-		_, _ = io.WriteString(rw, "\ufeff\n<!DOCTYPE html>\n<html><body>Sign in")
-	})
-	const page = `/login: an HTML page ("text/html; charset=utf-8") instead of `
-	err := w.download(t, &stage{}, 0)
-	sourcetest.Expect(t, err != nil && strings.Contains(err.Error(), page+"an archive"), "archive: %v", err)
-	doc, err := w.document(fetch.Request{URL: w.URL + "/x"})
-	sourcetest.Check(t, err)
-	for wanted, err := range map[string]error{"JSON": doc.JSON(new(any)), "checksums": doc.Refusal("checksums")} {
-		sourcetest.Expect(t, err != nil && strings.Contains(err.Error(), page+wanted) && !strings.Contains(err.Error(), "secret"), "%s: %v", wanted, err)
-		sourcetest.Expect(t, strings.Contains(fmt.Sprint(sources.Hints(err)), "in a browser"), "%s: hints %q", wanted, sources.Hints(err))
-	}
-}
-
-// Of many requests to a host in trouble, only one emits an event.
-func TestOneWaitEmitsOneEvent(t *testing.T) {
-	told := 0
-	var begun time.Time
-	report := func(e fetch.Event) {
-		if !e.Known {
-			told++
-		}
-	}
-	inBubble(t, fetch.Options{Report: report}, func(rw http.ResponseWriter, _ *http.Request) {
-		if time.Since(begun) < 10*time.Second {
-			rw.Header().Set("Retry-After", "20")
-			rw.WriteHeader(http.StatusTooManyRequests)
-		}
-	}, func(t *testing.T, client *fetch.Client) {
-		begun = time.Now()
-		var group sync.WaitGroup
-		for range 40 {
-			group.Go(func() {
-				_, err := client.Document(t.Context(), fetch.Request{URL: "http://example.com/"})
-				sourcetest.Equal(t, err, nil)
-			})
-		}
-		group.Wait()
-	})
-	sourcetest.Equal(t, told, 1, "told")
 }
 
 // A request that starts during a pause waits for its end, and reports that, unless another event did.

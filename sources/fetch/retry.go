@@ -117,7 +117,7 @@ func (c *Client) triesFor(err error, t *tries) int {
 		return t.most
 	case down != nil && down.host.lost.Load():
 		return 1
-	case c.answered.Load() || c.opts.Patient:
+	case c.answered.Load():
 		return t.most
 	}
 	return min(t.most, reachTries)
