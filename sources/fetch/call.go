@@ -57,9 +57,6 @@ func (c *Client) Call(ctx context.Context, call Call, f func(context.Context) er
 // Broken returns err as that of a connection that may work on the next try.
 func Broken(err error) error { return broken{err} }
 
-// errEnded is the error of a body that is read when its request has ended.
-var errEnded = errors.New("the request has ended")
-
 // tryKey is the key of the *try that the requests with a context belong to.
 type tryKey struct{}
 
@@ -177,9 +174,9 @@ func (b *sentBody) Read(p []byte) (int, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if b.ended {
-		return 0, errEnded
+		return 0, io.ErrClosedPipe
 	}
-	if err != nil && err != io.EOF { //nolint:errorlint // a wrapped one is no end
+	if err != nil && err != io.EOF {
 		t.unread = err
 	}
 	b.of.timer.Reset(max(b.of.window, b.of.firstByte)) // until the server takes more, or answers

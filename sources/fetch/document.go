@@ -43,10 +43,9 @@ type Request struct {
 
 // A Document is the complete answer to a Request, with status 200.
 type Document struct {
-	Body        []byte
-	URL         *url.URL // the URL that answered, after redirects; may hold secrets
-	ContentType string
-	Header      http.Header
+	Body   []byte
+	URL    *url.URL // the URL that answered, after redirects; may hold secrets
+	Header http.Header
 
 	answer *answer
 }
@@ -113,8 +112,7 @@ func (c *Client) document(ctx context.Context, u *url.URL, t *tries, r Request, 
 	if err != nil {
 		return nil, a.fail(err)
 	}
-	header = a.resp.Header
-	return &Document{Body: body, URL: a.at, ContentType: header.Get("Content-Type"), Header: header, answer: a}, nil
+	return &Document{body, a.at, a.resp.Header, a}, nil
 }
 
 // Place returns the URL that answered, without user information and query.
@@ -162,13 +160,14 @@ func (d *Document) JSON(v any) error {
 
 // CheckJSON returns an error unless the document's content type is JSON.
 func (d *Document) CheckJSON() error {
-	kind, _, err := mime.ParseMediaType(d.ContentType)
+	stated := d.Header.Get("Content-Type")
+	kind, _, err := mime.ParseMediaType(stated)
 	switch {
 	case kind == "application/json" && (err == nil || errors.Is(err, mime.ErrInvalidMediaParameter)):
 		return nil
 	case isHTML(d.Body):
 		return d.Refusal("JSON")
 	}
-	return sources.WithHint(d.Wrap(fmt.Errorf("content type %.80q, expected application/json", d.ContentType)),
+	return sources.WithHint(d.Wrap(fmt.Errorf("content type %.80q, expected application/json", stated)),
 		"upload the document with the content type application/json, or configure the server to send it")
 }

@@ -35,7 +35,7 @@ func (c *Client) explaining(req *http.Request, next http.RoundTripper) (*http.Re
 		return resp, nil
 	}
 	op, isOp := errors.AsType[*net.OpError](err)
-	unproxied := isOp && op.Op == "proxyconnect" // there was no connection to the proxy
+	ofProxy := isOp && op.Op == "proxyconnect" // such as an error of TLS with the proxy
 	switch err = ended(req.Context(), describe(err)); {
 	case has[*net.DNSError](err), isDial(err):
 		down := &UnreachableError{Host: u.Host, Err: err}
@@ -44,8 +44,8 @@ func (c *Client) explaining(req *http.Request, next http.RoundTripper) (*http.Re
 		}
 		err = meantHost(down, u.Host, "check the network connection and the proxy settings (HTTPS_PROXY, NO_PROXY); "+
 			"--offline uses the packages on this machine only")
-	case unproxied || temporary(err):
-		err = c.mayBeProxy(u, err, !unproxied)
+	case ofProxy || temporary(err):
+		err = c.mayBeProxy(u, err)
 	}
 	return nil, c.suggestHostOptions(u, h, err)
 }
@@ -225,18 +225,14 @@ func (c *Client) proxyOf(u *url.URL) (proxy *url.URL, variable string, err error
 	return proxy, strings.ToUpper(u.Scheme) + "_PROXY", err
 }
 
-// mayBeProxy returns err with the proxy that has caused it, or may have: without TLS, a proxy can answer in place of
-// the host, and the two cannot be distinguished.
-func (c *Client) mayBeProxy(u *url.URL, err error, uncertain bool) error {
+// mayBeProxy returns err with the proxy that may have caused it. Without TLS, a proxy can answer in place of the host,
+// and the two cannot be distinguished.
+func (c *Client) mayBeProxy(u *url.URL, err error) error {
 	proxy, variable, _ := c.proxyOf(u)
 	if err == nil || proxy == nil || namesProxy(err) || errors.Is(err, context.Canceled) {
 		return err
 	}
-	if uncertain {
-		err = proxyError{fmt.Errorf("%w (through the proxy %s)", err, proxy.Host)}
-	} else {
-		err = proxyError{fmt.Errorf("the proxy %s did not connect to %s: %w", proxy.Host, u.Host, err)}
-	}
+	err = proxyError{fmt.Errorf("%w (through the proxy %s)", err, proxy.Host)}
 	return sources.WithHint(err, "this may come from the proxy that %s names: "+
 		"if %s can be reached without it, add the host to NO_PROXY", variable, u.Host)
 }

@@ -35,11 +35,12 @@ func (c *Client) hint(asked *url.URL, r Request, status *StatusError) string {
 	if of == "" {
 		of, _ = hostOf(asked)
 	}
+	limited := status.signed || strings.Contains(strings.ToLower(status.Said), "expired")
 	hint := ""
 	switch by := c.authorizer(at); {
 	case by != nil:
 		return by.Hint(status)
-	case !r.Credentials && status.expired() && (status.signed || strings.Contains(strings.ToLower(status.Said), "expired")):
+	case !r.Credentials && status.expired() && limited:
 		return "signed URLs are valid for a limited time: check the clock of this machine, " +
 			"and how long the registry's URLs are valid"
 	case !unauthorized:

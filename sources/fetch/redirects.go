@@ -35,7 +35,7 @@ func (a *answer) fail(err error) error { return elsewhere(a.asked, a.at, a.throu
 // through adds the proxy that may have answered in place of the host to an error about the answer.
 func (a *answer) through(err error) error {
 	if a.at.Scheme == "http" {
-		err = a.client.mayBeProxy(a.at, err, true)
+		err = a.client.mayBeProxy(a.at, err)
 	}
 	return err
 }
