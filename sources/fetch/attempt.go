@@ -133,7 +133,7 @@ func (b *body) Read(p []byte) (n int, err error) {
 	switch b.left -= int64(n); {
 	case b.left < 0:
 		err = fmt.Errorf("%w: more than %d bytes", ErrTooLarge, a.limit)
-	case err == nil, err == io.EOF && a.ctx.Err() == nil: // after a cancellation it may not be the end of the body
+	case err == nil, err == io.EOF && a.ctx.Err() == nil: //nolint:errorlint // any other one is no end of the body
 		return n, err
 	default:
 		err = ended(a.ctx, broken{err})

@@ -248,7 +248,7 @@ func checkProxy(_ context.Context, proxy *url.URL, asked *http.Request, resp *ht
 // refusedByProxy returns the error for a rejection of the proxy that a variable names, with a hint.
 func refusedByProxy(proxy *url.URL, variable, host string, resp *http.Response) error {
 	status := &StatusError{Code: resp.StatusCode}
-	err := error(proxyError{fmt.Errorf("the proxy %s refused the connection to %s: %s", proxy.Host, host, status)})
+	err := error(proxyError{fmt.Errorf("the proxy %s refused the connection to %s: %s", proxy.Host, host, status.Error())})
 	if status.Temporary() {
 		err = broken{err}
 	}

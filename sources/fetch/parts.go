@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
+	"golang.org/x/sync/semaphore"
 
 	"github.com/larder-cli/larder/sources"
 )
@@ -60,7 +61,7 @@ func (d *download) inParts(ctx context.Context, a *answer, rate float64) (all bo
 	d.alone = true // if this fails, whatever the reason, a single connection needs less of the server
 	spool, err := d.stage.Spool()
 	if err != nil {
-		return false, nil //nolint:nilerr // one connection needs no spool
+		return false, nil // one connection needs none
 	}
 	defer spool.Close()
 	p := &parts{download: d, first: a, spool: spool, within: maxLatency}
@@ -74,13 +75,8 @@ func (d *download) inParts(ctx context.Context, a *answer, rate float64) (all bo
 	}
 	p.begin, p.size = d.have, min(max(int64(rate*partTime.Seconds()), minPart), maxPart)
 	p.within = max(minPartTime, time.Duration(2*maxConnections*float64(p.size)/rate*float64(time.Second)))
-	host, more := d.client.host(a.at), 0 // besides the slot of the first connection
-	for more < maxConnections-1 && host.slots.TryAcquire(1) {
-		more++
-	}
-	defer host.slots.Release(int64(more))
+	host, own := d.client.host(a.at), semaphore.NewWeighted(1) // the slot of the first connection
 	group, ctx := errgroup.WithContext(ctx)
-	group.SetLimit(1 + 1 + more) // one joins the parts
 	started := make(chan chan error, maxConnections)
 	group.Go(func() error { return p.join(ctx, started) })
 	for part := 0; p.begin+int64(part)*p.size < p.total && ctx.Err() == nil; part++ {
@@ -89,7 +85,17 @@ func (d *download) inParts(ctx context.Context, a *answer, rate float64) (all bo
 		case started <- done:
 		case <-ctx.Done():
 		}
+		slot := own
+		if more := host.slots; !own.TryAcquire(1) {
+			if !host.recent() && more.TryAcquire(1) {
+				slot = more
+			} else if err := own.Acquire(ctx, 1); err != nil {
+				done <- err
+				break
+			}
+		}
 		group.Go(func() error {
+			defer slot.Release(1)
 			err := p.fetch(ctx, part)
 			done <- err
 			return err
