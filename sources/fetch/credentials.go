@@ -118,13 +118,10 @@ func (c *Client) archiveCredentials(ctx context.Context, header http.Header, u *
 // setToken adds the bearer token configured for a host, or for the host of u if that is empty. It sends no token
 // without TLS.
 func (c *Client) setToken(ctx context.Context, header http.Header, u *url.URL, of sources.Host) error {
-	if u.Scheme != "https" {
-		return nil
-	}
 	if of == "" {
 		of, _ = hostOf(u)
 	}
-	if c.opts.Token == nil || of == "" { // an invalid host name cannot have credentials
+	if u.Scheme != "https" || c.opts.Token == nil || of == "" { // an invalid host name cannot have credentials
 		return nil
 	}
 	token, ok, err := c.opts.Token(ctx, of)

@@ -67,7 +67,8 @@ func (c *Client) Download(ctx context.Context, from Archive, stage Stage) error 
 	if err := d.locate(ctx, from.URL); err != nil {
 		return err
 	}
-	d.total, d.idle, d.asked = cmp.Or(from.Size, -1), c.opts.Timeout, d.url
+	asked := d.url
+	d.total, d.idle = cmp.Or(from.Size, -1), c.opts.Timeout
 	d.have, d.validator = stage.Resume()
 	if d.have > 0 && (d.validator == "" || !httpguts.ValidHeaderFieldValue(d.validator)) {
 		if err := d.restart(""); err != nil {
@@ -90,7 +91,7 @@ func (c *Client) Download(ctx context.Context, from Archive, stage Stage) error 
 	if d.stageErr != nil {
 		return d.stageErr
 	}
-	return c.suggest(d.asked, Request{}, err)
+	return c.suggest(asked, Request{}, err)
 }
 
 // A download is the state of downloading an archive.
@@ -101,7 +102,6 @@ type download struct {
 	tries  tries
 	buf    []byte
 
-	asked  *url.URL // the first URL
 	url    *url.URL // the current one
 	header http.Header
 
