@@ -260,7 +260,7 @@ var asking = map[string]string{
 	"fsmirror/bundle/place.go":      "Windows has no execute permission",
 	"sources/archive/names.go":      "names that Windows can't hold",
 	"sources/archive/unpack.go":     "Windows can't remove read-only files",
-	"sources/fetch/causes.go":       "hints name programs of the system",
+	"sources/fetch/explain.go":      "hints name programs of the system",
 	"sources/platform.go":           "the platform of this machine",
 }
 

@@ -80,7 +80,7 @@ func (r *registry) clientAt(template string, access oci.Access) *client {
 	check(r, err)
 	n := newNetwork(r.transport())
 	r.Cleanup(n.close)
-	c := fetch.New(fetch.Options{Transport: n, Timeout: 10 * time.Second, Patient: true, Sleep: func(ctx context.Context, d time.Duration) error {
+	c := fetch.New(fetch.Options{Transport: n, Timeout: 10 * time.Second, Tries: 6, Sleep: func(ctx context.Context, d time.Duration) error {
 		time.Sleep(d / 8)
 		return ctx.Err()
 	}})

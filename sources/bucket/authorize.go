@@ -34,11 +34,11 @@ func (a authorizer) Send(req *http.Request, next http.RoundTripper) (*http.Respo
 	if slices.Contains(parts, ".") || slices.Contains(parts, "..") {
 		// Documents in the bucket may contain such URLs, which some servers and proxies resolve to that of another
 		// object.
-		return nil, &fetch.CredentialsError{Err: errors.New(`not requested: the path has a part "." or ".."`)}
+		return nil, errors.New(`not requested: the path has a part "." or ".."`)
 	}
 	keys, err := a.chain.get(req.Context())
 	if err != nil {
-		return nil, &fetch.CredentialsError{Err: err}
+		return nil, err
 	}
 	region := a.currentRegion()
 	resp, err := next.RoundTrip(a.signed(req, keys, region))

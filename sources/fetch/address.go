@@ -44,7 +44,7 @@ func Resolve(base *url.URL, ref string) (*url.URL, error) {
 		return nil, errors.New("invalid URL") // the cause would show part of the URL
 	}
 	u = base.ResolveReference(u)
-	u.Fragment, u.RawFragment = "", ""
+	u.Fragment, u.RawFragment, u.RawQuery = "", "", sendable(u.RawQuery)
 	switch {
 	case u.Scheme != "http" && u.Scheme != "https":
 		err = fmt.Errorf("unsupported URL scheme %q", u.Scheme)
@@ -84,8 +84,8 @@ func hostPort(u *url.URL) string {
 // sendable returns the query with every character escaped that cannot be part of a request line.
 func sendable(query string) string {
 	var b strings.Builder
-	for i := range len(query) {
-		if c := query[i]; c <= ' ' || c >= 0x7f {
+	for _, c := range []byte(query) {
+		if c <= ' ' || c >= 0x7f {
 			fmt.Fprintf(&b, "%%%02X", c)
 		} else {
 			b.WriteByte(c)

@@ -51,14 +51,11 @@ func (c *Client) Call(ctx context.Context, call Call, f func(context.Context) er
 	if failed, ok := errors.AsType[*Error](err); ok && own {
 		return failed.Err
 	}
-	return c.suggest(ctx, u, &Request{URL: call.URL}, err)
+	return c.suggest(u, Request{}, err)
 }
 
 // Broken returns err as that of a connection that may work on the next try.
 func Broken(err error) error { return broken{err} }
-
-// errEnded is the error of a body that is read when its request has ended.
-var errEnded = errors.New("the request has ended")
 
 // tryKey is the key of the *try that the requests with a context belong to.
 type tryKey struct{}
@@ -74,8 +71,11 @@ type try struct {
 	unread error // of a body that could not be read
 }
 
-// end records how a request has ended.
+// end records how a request has ended. The try may be nil.
 func (t *try) end(err error) {
+	if t == nil {
+		return
+	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.err = err
@@ -100,19 +100,15 @@ func (c *Client) RoundTrip(req *http.Request) (*http.Response, error) {
 	resp, err := c.send(t, req)
 	if err == nil && (resp.StatusCode >= 400 || t.call.Stay && resp.StatusCode >= 300) {
 		err = (&answer{client: c, resp: resp, asked: req.URL, at: req.URL}).refusal()
-		if status, ok := errors.AsType[*StatusError](err); ok && !status.Temporary() {
-			t.end(err)
-			return resp, nil
-		}
 	}
 	t.end(err)
-	if err != nil {
-		return nil, err
+	if status, refused := errors.AsType[*StatusError](err); err == nil || refused && !status.Temporary() && resp != nil {
+		return resp, nil
 	}
-	return resp, nil
+	return nil, err
 }
 
-// send sends a request of a try. The answer is under a watch until its body is closed.
+// send sends a request of a try, whose attempt lasts until the body of the answer is closed.
 func (c *Client) send(t *try, req *http.Request) (*http.Response, error) {
 	if req.Body != nil {
 		defer req.Body.Close()
@@ -121,22 +117,19 @@ func (c *Client) send(t *try, req *http.Request) (*http.Response, error) {
 	if err != nil {
 		return nil, errors.Unwrap(err)
 	}
-	over := c.documents
-	if req.ContentLength >= largeRequest {
-		over = c.archives
-	}
-	ctx, w := c.attempt(req.Context(), t.tries)
-	w.limit = cmp.Or(t.call.Limit, defaultLimit)
+	a := c.attempt(req.Context(), t.tries)
+	a.archive = req.ContentLength >= largeRequest
+	a.try, a.limit = t, cmp.Or(t.call.Limit, defaultLimit)
 	if req.Method != http.MethodGet && req.Method != http.MethodHead {
-		w.firstByte = c.opts.FirstByte // a server may verify what it has received
+		a.firstByte = c.opts.FirstByte // a server may verify what it has received
 	}
-	out := req.WithContext(ctx)
+	out := req.WithContext(a.ctx)
 	out.URL, out.Header = u, c.header()
 	maps.Copy(out.Header, req.Header)
 	var body *sentBody
 	reads := func(from io.ReadCloser) io.ReadCloser {
 		body.end(0)
-		body = &sentBody{ReadCloser: from, of: t, watch: w.watch}
+		body = &sentBody{ReadCloser: from, of: a}
 		return body
 	}
 	if req.Body != nil && req.Body != http.NoBody {
@@ -151,18 +144,17 @@ func (c *Client) send(t *try, req *http.Request) (*http.Response, error) {
 			return reads(from), nil
 		}
 	}
-	resp, err := over.RoundTrip(out)
+	resp, err := c.chain.RoundTrip(out)
 	if err != nil {
 		body.end(0)
-		w.stop()
+		a.stop()
 		return nil, err
 	}
 	body.end(req.ContentLength)
-	if w.firstByte > 0 { // some servers send a few bytes while they verify
-		w.slowly(w.firstByte)
+	if a.firstByte > 0 { // some servers send a few bytes while they verify
+		a.slowly(a.firstByte)
 	}
-	w.budget = documentWindows*c.opts.Timeout + w.firstByte
-	resp.Body = &tryBody{resp.Body, w.watch, t}
+	a.budget = documentWindows*c.opts.Timeout + a.firstByte
 	return resp, nil
 }
 
@@ -170,8 +162,7 @@ func (c *Client) send(t *try, req *http.Request) (*http.Response, error) {
 // ended, which then has no effect.
 type sentBody struct {
 	io.ReadCloser
-	of    *try
-	watch *watch
+	of    *attempt
 	sent  int64
 	ended bool
 }
@@ -179,17 +170,18 @@ type sentBody struct {
 // Read implements [io.Reader].
 func (b *sentBody) Read(p []byte) (int, error) {
 	n, err := b.ReadCloser.Read(p)
-	b.of.mu.Lock()
-	defer b.of.mu.Unlock()
+	t := b.of.try
+	t.mu.Lock()
+	defer t.mu.Unlock()
 	if b.ended {
-		return 0, errEnded
+		return 0, io.ErrClosedPipe
 	}
-	if err != nil && !isEnd(err) {
-		b.of.unread = err
+	if err != nil && err != io.EOF {
+		t.unread = err
 	}
-	b.watch.await(b.watch.window)
+	b.of.timer.Reset(max(b.of.window, b.of.firstByte)) // until the server takes more, or answers
 	b.sent += int64(n)
-	b.of.count(int64(n))
+	t.count(int64(n))
 	return n, err
 }
 
@@ -198,32 +190,13 @@ func (b *sentBody) end(arrived int64) {
 	if b == nil {
 		return
 	}
-	b.of.mu.Lock()
-	defer b.of.mu.Unlock()
+	b.of.try.mu.Lock()
+	defer b.of.try.mu.Unlock()
 	if !b.ended {
 		b.ended = true
-		b.of.count(max(0, arrived) - b.sent)
+		if b.of.timer != nil {
+			b.of.timer.Stop()
+		}
+		b.of.try.count(max(0, arrived) - b.sent)
 	}
-}
-
-// A tryBody is the body of an answer. An error while it is read is that of the request.
-type tryBody struct {
-	io.ReadCloser
-	watch *watch
-	of    *try
-}
-
-// Read implements [io.Reader].
-func (b *tryBody) Read(p []byte) (int, error) {
-	n, err := b.ReadCloser.Read(p)
-	if err != nil && !isEnd(err) {
-		b.of.end(err)
-	}
-	return n, err
-}
-
-// Close implements [io.Closer].
-func (b *tryBody) Close() error {
-	b.watch.stop()
-	return b.ReadCloser.Close()
 }

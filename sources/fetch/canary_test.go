@@ -60,7 +60,7 @@ func (s signer) Send(req *http.Request, next http.RoundTripper) (*http.Response,
 	token, _ := http.NewRequestWithContext(req.Context(), http.MethodGet, s.tokens, nil)
 	resp, err := next.RoundTrip(token)
 	if err != nil {
-		return nil, &fetch.TokenError{URL: token.URL, Err: err}
+		return nil, err
 	}
 	resp.Body.Close()
 	req.Header.Set("Authorization", "Signed canary-of-signed.test")

@@ -42,7 +42,7 @@ func (c *Client) hostOptions(u *url.URL) HostOptions {
 // credentials before the server has answered, or are signed.
 type Authorizer interface {
 	// Send sends a request through next, and more requests if the server requires them. It must not send credentials to
-	// other hosts than those that they are for, and follows no redirects of the request itself.
+	// other hosts than those that they are for, and follows no redirects of the request itself. Its errors show no URL.
 	Send(req *http.Request, next http.RoundTripper) (*http.Response, error)
 
 	// Hint is what to do about a request that the server refused. It may be empty.
@@ -73,59 +73,27 @@ func (c *Client) authorizer(u *url.URL) (found Authorizer) {
 	return found
 }
 
-// A CredentialsError is the failure of an [Authorizer] to find credentials, or to get a token for them. The request
-// isn't sent again.
-type CredentialsError struct{ Err error }
-
-func (e *CredentialsError) Error() string { return e.Err.Error() }
-
-func (e *CredentialsError) Unwrap() error { return e.Err }
-
-// A TokenError is the failure of an [Authorizer] to reach the server that issues tokens.
-type TokenError struct {
-	URL *url.URL
-	Err error // of the transport
-}
-
-func (e *TokenError) Error() string { return bare(e.URL) + ": " + e.Err.Error() }
-
-func (e *TokenError) Unwrap() error { return e.Err }
-
 // authenticating is the link that adds what is configured for the URL of a request: headers of its host, the user
 // information of the URL, and what an Authorizer adds. The Authorization that a request has already takes precedence.
 // It is for the origin of the request, and [Client.follow] removes it when a redirect leaves that.
-func (c *Client) authenticating(next http.RoundTripper) http.RoundTripper {
-	return link(func(req *http.Request) (*http.Response, error) {
-		u := req.URL
-		req = req.Clone(req.Context())
-		if req.Header.Get("Authorization") == "" && u.User != nil {
-			password, _ := u.User.Password()
-			req.SetBasicAuth(u.User.Username(), password)
+func (c *Client) authenticating(req *http.Request, next http.RoundTripper) (*http.Response, error) {
+	u := req.URL
+	req = req.Clone(req.Context())
+	if req.Header.Get("Authorization") == "" && u.User != nil {
+		password, _ := u.User.Password()
+		req.SetBasicAuth(u.User.Username(), password)
+	}
+	req.URL.User = nil
+	for name, value := range c.hostOptions(u).Headers {
+		if req.Header.Get(name) == "" {
+			req.Header.Set(name, value)
 		}
-		req.URL.User = nil
-		for name, value := range c.hostOptions(u).Headers {
-			if req.Header.Get(name) == "" {
-				req.Header.Set(name, value)
-			}
-		}
-		var resp *http.Response
-		var err error
-		if by := c.authorizer(u); by != nil {
-			resp, err = by.Send(req, next)
-		} else {
-			resp, err = next.RoundTrip(req)
-		}
-		if denied, ok := errors.AsType[*CredentialsError](err); ok {
-			return nil, denied.Err
-		}
-		if failed, ok := errors.AsType[*TokenError](err); ok {
-			return nil, elsewhere(u, failed.URL, failed.Err)
-		}
-		if err == nil && resp.Request == nil { // an authorizer may have sent another one
-			resp.Request = req
-		}
-		return resp, err
-	})
+	}
+	by := c.authorizer(u)
+	if by == nil {
+		return next.RoundTrip(req)
+	}
+	return by.Send(req, next)
 }
 
 // archiveCredentials adds the credentials for an archive, if an [Authorizer] doesn't: the host's token if it is for
@@ -150,13 +118,13 @@ func (c *Client) archiveCredentials(ctx context.Context, header http.Header, u *
 // setToken adds the bearer token configured for a host, or for the host of u if that is empty. It sends no token
 // without TLS.
 func (c *Client) setToken(ctx context.Context, header http.Header, u *url.URL, of sources.Host) error {
-	if u.Scheme != "https" {
-		return nil
-	}
 	if of == "" {
 		of, _ = hostOf(u)
 	}
-	token, ok, err := c.token(ctx, of)
+	if u.Scheme != "https" || c.opts.Token == nil || of == "" { // an invalid host name cannot have credentials
+		return nil
+	}
+	token, ok, err := c.opts.Token(ctx, of)
 	if err != nil || !ok {
 		return err // it already names the credentials
 	}
@@ -165,11 +133,4 @@ func (c *Client) setToken(ctx context.Context, header http.Header, u *url.URL, o
 	}
 	header.Set("Authorization", "Bearer "+token)
 	return nil
-}
-
-func (c *Client) token(ctx context.Context, of sources.Host) (string, bool, error) {
-	if c.opts.Token == nil || of == "" { // an invalid host name cannot have credentials
-		return "", false, nil
-	}
-	return c.opts.Token(ctx, of)
 }

@@ -43,10 +43,9 @@ type Request struct {
 
 // A Document is the complete answer to a Request, with status 200.
 type Document struct {
-	Body        []byte
-	URL         *url.URL // the URL that answered, after redirects; may hold secrets
-	ContentType string
-	Header      http.Header
+	Body   []byte
+	URL    *url.URL // the URL that answered, after redirects; may hold secrets
+	Header http.Header
 
 	answer *answer
 }
@@ -58,7 +57,7 @@ func (c *Client) Document(ctx context.Context, r Request) (*Document, error) {
 		return nil, err
 	}
 	var doc *Document
-	large := &largeBody{slots: c.large}
+	large := &slot{}
 	defer large.release()
 	t := &tries{most: cmp.Or(r.Tries, c.opts.Tries)}
 	err = c.retry(ctx, u, t, func() (bool, error) {
@@ -68,7 +67,7 @@ func (c *Client) Document(ctx context.Context, r Request) (*Document, error) {
 		return false, err
 	})
 	if err != nil {
-		return nil, c.suggest(ctx, u, &r, err)
+		return nil, c.suggest(u, r, err)
 	}
 	if r.Read != nil {
 		if err := r.Read(doc); err != nil {
@@ -79,8 +78,8 @@ func (c *Client) Document(ctx context.Context, r Request) (*Document, error) {
 	return doc, nil
 }
 
-// document fetches the document in a single try.
-func (c *Client) document(ctx context.Context, u *url.URL, t *tries, r Request, large *largeBody) (*Document, error) {
+// document fetches the document in a single try. If it turns out to be large, it needs a slot.
+func (c *Client) document(ctx context.Context, u *url.URL, t *tries, r Request, large *slot) (*Document, error) {
 	header := c.header()
 	if r.Accept != "" {
 		header.Set("Accept", r.Accept)
@@ -90,10 +89,11 @@ func (c *Client) document(ctx context.Context, u *url.URL, t *tries, r Request, 
 			return nil, err
 		}
 	}
-	ctx, w := c.attempt(ctx, t)
-	defer w.stop()
-	w.limit = cmp.Or(r.Limit, defaultLimit)
-	a, err := c.follow(ctx, c.documents, u, header, redirects{cmp.Or(r.Redirects, defaultRedirects), r.SameHost, r.Plain})
+	try := c.attempt(ctx, t)
+	defer try.stop()
+	try.limit = cmp.Or(r.Limit, defaultLimit)
+	rules := redirects{cmp.Or(r.Redirects, defaultRedirects), r.SameHost, r.Plain}
+	a, err := c.follow(try, u, header, rules)
 	if err != nil {
 		return nil, err
 	}
@@ -101,46 +101,18 @@ func (c *Client) document(ctx context.Context, u *url.URL, t *tries, r Request, 
 	if a.resp.StatusCode != http.StatusOK {
 		return nil, a.fail(a.refusal())
 	}
-	w.budget = documentWindows * c.opts.Timeout
-	large.ctx, large.free, large.from = ctx, smallDocument, a.resp.Body
-	body, err := io.ReadAll(large)
+	try.budget = documentWindows * c.opts.Timeout
+	body, err := io.ReadAll(io.LimitReader(a.resp.Body, smallDocument))
+	if err == nil && len(body) == smallDocument {
+		if err = c.large.Acquire(try.ctx, 1); err == nil {
+			large.of = c.large
+			body, err = io.ReadAll(io.MultiReader(bytes.NewReader(body), a.resp.Body))
+		}
+	}
 	if err != nil {
 		return nil, a.fail(err)
 	}
-	header = a.resp.Header
-	return &Document{Body: body, URL: a.at, ContentType: header.Get("Content-Type"), Header: header, answer: a}, nil
-}
-
-// A largeBody reads the body of a document. When the document turns out to be large, it waits for one of the slots for
-// documents that are read and decoded at the same time.
-type largeBody struct {
-	slots chan struct{}
-	taken bool
-	ctx   context.Context
-	from  io.Reader
-	free  int // bytes that may be read without a slot
-}
-
-// Read implements [io.Reader].
-func (l *largeBody) Read(p []byte) (int, error) {
-	if l.free <= 0 && !l.taken {
-		select {
-		case l.slots <- struct{}{}:
-			l.taken = true
-		case <-l.ctx.Done():
-			return 0, ended(l.ctx, l.ctx.Err())
-		}
-	}
-	n, err := l.from.Read(p)
-	l.free -= n
-	return n, err
-}
-
-func (l *largeBody) release() {
-	if l.taken {
-		<-l.slots
-	}
-	l.taken = false
+	return &Document{body, a.at, a.resp.Header, a}, nil
 }
 
 // Place returns the URL that answered, without user information and query.
@@ -156,7 +128,7 @@ func (d *Document) Wrap(err error) error {
 
 // Refusal returns an error if the document is an HTML page, or a message in JSON or XML, instead of what was wanted.
 func (d *Document) Refusal(wanted string) error {
-	return d.Wrap(d.answer.client.through(d.URL, d.answer.instead(d.Body, wanted)))
+	return d.Wrap(d.answer.through(d.answer.instead(d.Body, wanted)))
 }
 
 // Said returns the message in the document, if it is one in JSON or XML.
@@ -188,13 +160,14 @@ func (d *Document) JSON(v any) error {
 
 // CheckJSON returns an error unless the document's content type is JSON.
 func (d *Document) CheckJSON() error {
-	kind, _, err := mime.ParseMediaType(d.ContentType)
+	stated := d.Header.Get("Content-Type")
+	kind, _, err := mime.ParseMediaType(stated)
 	switch {
 	case kind == "application/json" && (err == nil || errors.Is(err, mime.ErrInvalidMediaParameter)):
 		return nil
 	case isHTML(d.Body):
 		return d.Refusal("JSON")
 	}
-	return sources.WithHint(d.Wrap(fmt.Errorf("content type %.80q, expected application/json", d.ContentType)),
+	return sources.WithHint(d.Wrap(fmt.Errorf("content type %.80q, expected application/json", stated)),
 		"upload the document with the content type application/json, or configure the server to send it")
 }

@@ -6,10 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
-	"net"
 	"net/http"
 	"net/url"
+	"regexp"
+	"strconv"
+	"strings"
 	"time"
 
 	"golang.org/x/net/http/httpguts"
@@ -26,12 +27,14 @@ type Archive struct {
 
 	// Renew returns the archive's current URL, because URLs of object stores expire. It is called when the server
 	// rejects the URL, and then not again before more of the archive has been received. If it fails, the error of the
-	// download is still the rejection. It may be nil.
+	// download is the rejection. It may be nil.
 	Renew func(context.Context) (url string, err error)
 
 	// From is called for each answer, with the URL that answered after all redirects, without user information and
 	// query. It may be nil.
 	From func(url string)
+
+	peek bool // request the beginning only
 }
 
 // A Stage receives the bytes of an archive.
@@ -64,7 +67,8 @@ func (c *Client) Download(ctx context.Context, from Archive, stage Stage) error 
 	if err := d.locate(ctx, from.URL); err != nil {
 		return err
 	}
-	d.total = cmp.Or(from.Size, -1)
+	asked := d.url
+	d.total, d.idle = cmp.Or(from.Size, -1), c.opts.Timeout
 	d.have, d.validator = stage.Resume()
 	if d.have > 0 && (d.validator == "" || !httpguts.ValidHeaderFieldValue(d.validator)) {
 		if err := d.restart(""); err != nil {
@@ -72,30 +76,22 @@ func (c *Client) Download(ctx context.Context, from Archive, stage Stage) error 
 		}
 	}
 	d.reached = d.have
-	d.tries.most = cmp.Or(from.Tries, c.opts.DownloadTries)
+	d.tries = tries{most: cmp.Or(from.Tries, c.opts.DownloadTries), stalls: maxStalls}
 	err := c.retry(ctx, d.url, &d.tries, func() (bool, error) {
 		err := d.request(ctx)
 		if status, ok := errors.AsType[*StatusError](err); ok && status.expired() && d.renew(ctx) {
 			err = d.request(ctx)
 		}
-		if d.have >= d.reached+bufferSize {
-			d.reached, d.renewed, d.renewal, d.stalls, d.useless = d.have, false, nil, 0, 0
-			return true, err
+		if d.have < d.reached+bufferSize {
+			return false, err
 		}
-		if stalled, ok := errors.AsType[broken](err); ok && (errors.Is(err, errTooLittle) || errors.Is(err, errNoAnswer)) {
-			if d.stalls++; d.stalls == maxStalls {
-				return false, stalled.error // which is final
-			}
-		}
-		return false, err
+		d.reached, d.renewed, d.useless = d.have, false, 0
+		return true, err
 	})
 	if d.stageErr != nil {
 		return d.stageErr
 	}
-	if failed, ok := errors.AsType[*Error](err); ok && d.renewal != nil {
-		failed.Err = fmt.Errorf("%w (requesting a new URL: %w)", failed.Err, d.renewal)
-	}
-	return c.suggest(ctx, d.requested, nil, err)
+	return c.suggest(asked, Request{}, err)
 }
 
 // A download is the state of downloading an archive.
@@ -106,23 +102,18 @@ type download struct {
 	tries  tries
 	buf    []byte
 
-	requested   *url.URL // the first URL
-	url         *url.URL // the current one
-	credentials http.Header
+	url    *url.URL // the current one
+	header http.Header
 
-	have      int64  // bytes in stage
-	total     int64  // the archive's size in bytes; -1 if unknown
-	reached   int64  // bytes in stage when progress was last counted
-	validator string // detects whether the archive has changed; empty if the server sent none
-	stageErr  error  // an error of stage, not of the network
-	renewed   bool   // whether the URL was renewed since the last progress
-	renewal   error  // why there is no other URL
-	stalls    int    // consecutive tries without an answer, or with too little data
-	idle      int    // connections that were given up because they sent nothing
-	useless   int    // consecutive requests for the rest that reached the server and brought nothing
-
-	latency time.Duration // from the request to the answer
-	alone   bool          // use a single connection
+	have      int64         // bytes in stage
+	total     int64         // the archive's size in bytes; -1 if unknown
+	reached   int64         // bytes in stage when progress was last counted
+	validator string        // detects whether the archive has changed; empty if the server sent none
+	stageErr  error         // an error of stage, not of the network
+	renewed   bool          // whether the URL was renewed since the last progress
+	useless   int           // consecutive requests for the rest that reached the server and brought nothing
+	idle      time.Duration // how long a connection may send nothing
+	alone     bool          // use a single connection
 }
 
 // locate sets the URL of the archive.
@@ -131,11 +122,11 @@ func (d *download) locate(ctx context.Context, rawURL string) error {
 	if err != nil {
 		return err
 	}
-	credentials := http.Header{}
-	if err := d.client.archiveCredentials(ctx, credentials, u); err != nil {
+	header := d.client.header()
+	if err := d.client.archiveCredentials(ctx, header, u); err != nil {
 		return &Error{URL: bare(u), Err: err}
 	}
-	d.requested, d.url, d.credentials = cmp.Or(d.requested, u), u, credentials
+	d.url, d.header = u, header
 	return nil
 }
 
@@ -144,9 +135,9 @@ func (d *download) renew(ctx context.Context) bool {
 	if d.renewed || d.from.Renew == nil {
 		return false
 	}
-	next := ""
 	d.renewed = true
-	if next, d.renewal = d.from.Renew(ctx); d.renewal != nil || next == d.from.URL || d.locate(ctx, next) != nil {
+	next, err := d.from.Renew(ctx)
+	if err != nil || next == d.from.URL || d.locate(ctx, next) != nil {
 		return false
 	}
 	d.from.URL, d.useless = next, 0
@@ -158,135 +149,101 @@ func (d *download) renew(ctx context.Context) bool {
 func (d *download) request(ctx context.Context) error {
 	rest := d.have > 0 && d.validator != "" && d.useless < maxUseless
 	before, opts := d.have, d.client.opts
-	within, w := d.client.attempt(ctx, &d.tries)
-	defer w.stop()
-	w.firstByte, w.slot = opts.FirstByte, &slot{}
-	defer w.slot.release()
-	a, err := d.ask(within, rest)
+	try := d.client.attempt(ctx, &d.tries)
+	defer try.stop()
+	try.firstByte, try.slot = opts.FirstByte, &slot{}
+	defer try.slot.release()
+	a, err := d.ask(try, rest)
 	if err == nil {
 		defer a.resp.Body.Close()
-		d.latency = min(time.Since(w.slot.since), opts.Timeout)
-		w.slowly(opts.FirstByte)
+		try.slowly(opts.FirstByte)
 		// Each connection may send nothing for twice as long as the last one that was given up, because servers that
 		// scan an archive may send nothing until the scan is finished.
-		w.idle = min(opts.Timeout<<min(d.idle, maxDoublings), w.window)
-		if err = d.receive(ctx, a); errors.Is(err, errIdle) {
-			d.idle++
+		try.idle = d.idle
+		if err = d.receive(try, a); errors.Is(err, errIdle) {
+			d.idle *= 2
 		}
 		err = a.fail(err)
 	}
-	op, ok := errors.AsType[*net.OpError](err)
-	switch connected := !ok || op.Op != "dial"; {
+	switch {
 	case err == nil, !rest, d.have != before:
 		d.useless = 0
-	case connected:
+	case unreachable(err) == nil:
 		d.useless++
 	}
 	return err
 }
 
-// ask requests the rest or the whole archive. If a server may have rejected only the headers, it gets a request with
-// others.
-func (d *download) ask(ctx context.Context, rest bool) (*answer, error) {
-	span := ""
-	if rest {
-		span = fmt.Sprintf("bytes=%d-", d.have)
+// ask requests the rest or the whole archive. A server that refuses the request for the rest may have the whole.
+func (d *download) ask(try *attempt, rest bool) (*answer, error) {
+	switch {
+	case d.from.peek:
+		return d.get(try, d.url, d.header, fmt.Sprintf("bytes=0-%d", maxPreamble-1))
+	case rest:
+		a, err := d.get(try, d.url, d.header, fmt.Sprintf("bytes=%d-", d.have))
+		if err != nil {
+			return nil, err
+		}
+		switch status := a.resp.StatusCode; {
+		case status == http.StatusOK, status == http.StatusPartialContent, (&StatusError{Code: status}).Temporary():
+			return a, nil
+		}
+		drain(a.resp, io.Discard)
 	}
-	a, err := d.get(ctx, "identity", span) // with another encoding, ranges and lengths would refer to the compressed form
-	if err != nil || !a.refusesHeader() {
-		return a, err
-	}
-	drain(a.resp, io.Discard)
-	return d.get(ctx, "gzip", "") // as engines request it
+	return d.get(try, d.url, d.header, "")
 }
 
-// get requests the archive in an encoding, or a range of it.
-func (d *download) get(ctx context.Context, encoding, span string) (*answer, error) {
-	header := d.client.header()
-	header.Set("Accept-Encoding", encoding)
-	maps.Copy(header, d.credentials)
+// get requests the archive, or a range of it. It leaves compression to the transport, as engines do.
+func (d *download) get(try *attempt, u *url.URL, header http.Header, span string) (*answer, error) {
 	if span != "" {
+		header = header.Clone()
 		header.Set("Range", span)
 	}
 	if span != "" && d.validator != "" {
 		header.Set("If-Range", d.validator)
 	}
-	return d.client.follow(ctx, d.client.archives, d.url, header, archiveRedirects)
-}
-
-// refusesHeader reports whether a server may have rejected the request only because of its headers: a range, or no
-// compression.
-func (a *answer) refusesHeader() bool {
-	if a.ranged() {
-		return !a.brings() && !(&StatusError{Code: a.resp.StatusCode}).Temporary()
-	}
-	switch a.resp.StatusCode {
-	case http.StatusNotAcceptable, http.StatusUnsupportedMediaType:
-		return true
-	case http.StatusBadRequest, http.StatusForbidden: // of firewalls, but also of object stores to an expired URL
-		return !isSigned(a.at) && !isObjectStore(a.resp.Header)
-	}
-	return false
+	try.archive = true
+	return d.client.follow(try, u, header, redirects{most: defaultRedirects, plain: true}) // archives have checksums
 }
 
 // receive keeps the bytes of an answer.
-func (d *download) receive(ctx context.Context, a *answer) error {
-	if !a.brings() {
-		return a.refusal()
+func (d *download) receive(try *attempt, a *answer) error {
+	whole, total := a.resp.StatusCode == http.StatusOK, a.resp.ContentLength
+	if !whole {
+		var err error
+		if _, total, err = d.checkRange(a, d.have, -1); err != nil {
+			return err
+		}
 	}
-	n, err := fill(a.resp.Body, d.buf)
+	n, err := io.ReadFull(a.resp.Body, d.buf)
 	if n == 0 && err != nil && !isEnd(err) {
-		return cmp.Or(d.agree(a.size()), err)
+		return cmp.Or(d.agree(total), err)
 	}
-	if err := d.begin(a, d.buf[:n]); err != nil {
+	if err := d.begin(a, d.buf[:n], whole, total); err != nil {
 		return err
 	}
-	rate, err := d.copy(a.resp.Body, n, err, d.newMeter(a))
-	if rate == 0 {
-		return err
-	}
-	spool, err := d.stage.Spool()
-	if err == nil {
-		return d.inParts(ctx, a, spool, rate)
-	}
-	d.alone = true
-	_, err = d.copy(a.resp.Body, 0, nil, nil)
-	return err
+	return d.copy(try, a, n, err)
 }
 
-// begin prepares the stage for an answer, whose first bytes are head. It returns an error unless the answer is the
-// archive or the rest of it.
-func (d *download) begin(a *answer, head []byte) error {
+// begin prepares the stage for an answer, whose first bytes are head, and which may be the whole archive. It returns an
+// error if the answer is no archive, or none of the expected size.
+func (d *download) begin(a *answer, head []byte, whole bool, total int64) (err error) {
 	if d.from.From != nil {
 		d.from.From(bare(a.at))
 	}
-	whole, total := a.isWhole(), a.size()
-	var err error
-	if whole {
+	if whole || d.have == 0 {
 		err = a.insteadOfArchive(head)
-	} else {
-		_, total, err = d.checkRange(a.resp, d.have, -1)
 	}
-	switch err = cmp.Or(err, d.agree(total)); {
-	case err != nil && !whole: // the received bytes may be those of another archive
-		return cmp.Or(d.restart(""), error(broken{err}))
-	case err != nil && a.ranged():
+	if err = cmp.Or(err, d.agree(total)); err == nil && (whole || d.have == 0) {
+		err = d.restart(validator(a.resp))
+	} else if err != nil && d.have > 0 { // to the request for the rest
 		d.useless = maxUseless
-		return broken{err}
-	case err != nil:
-		return err
-	case whole && compressed(a.resp): // its validator is that of the compressed form
-		err = d.restart("")
-	case whole || d.have == 0:
-		err = d.restart(validator(a.resp.Header))
+		err = broken{err}
 	}
 	if err != nil {
 		return err
 	}
-	if total >= 0 {
-		d.total = total
-	}
-	if d.total >= 0 {
+	if d.total = max(d.total, total); d.total >= 0 {
 		d.stageErr = d.stage.Expect(d.total)
 	}
 	return d.stageErr
@@ -310,30 +267,35 @@ func (d *download) restart(validator string) error {
 	return d.stageErr
 }
 
-// copy writes n bytes of the buffer to the stage, and then the rest of the body. The error is that of the last read. If
-// the meter finds the connection slow, copy stops, and returns the rate in bytes a second.
-func (d *download) copy(body io.Reader, n int, err error, m *meter) (rate float64, _ error) {
-	most := d.total
+// copy writes n bytes of the buffer to the stage, and then the rest of the answer. The error is that of the last read.
+// If the connection is slow, the rest may arrive in parts.
+func (d *download) copy(try *attempt, a *answer, n int, err error) error {
+	most, m := d.total, &meter{time.Now(), try.waited, d.have}
 	if most < 0 {
 		most = maxArchive
 	}
-	for ; ; n, err = fill(body, d.buf) {
+	if a.resp.Uncompressed {
+		most = min(most, maxUncompressed)
+	}
+	for ; ; n, err = io.ReadFull(a.resp.Body, d.buf) {
 		if d.have+int64(n) > most {
-			return 0, fmt.Errorf("archive %w: more than %d bytes", ErrTooLarge, most)
+			return fmt.Errorf("archive %w: more than %d bytes", ErrTooLarge, most)
 		}
 		if _, err := d.Write(d.buf[:n]); err != nil {
-			return 0, err
+			return err
 		}
 		switch {
 		case isEnd(err) && d.have < d.total:
-			return 0, broken{fmt.Errorf("cut after %d of %d bytes", d.have, d.total)}
+			return broken{fmt.Errorf("cut after %d of %d bytes", d.have, d.total)}
 		case isEnd(err):
-			return 0, nil
+			return nil
 		case err != nil:
-			return 0, err
+			return err
 		}
-		if rate = m.slow(d); rate > 0 {
-			return rate, nil
+		if rate := d.slow(m, try, a); rate > 0 {
+			if all, err := d.inParts(try.ctx, a, rate); all || err != nil {
+				return err
+			}
 		}
 	}
 }
@@ -348,55 +310,95 @@ func (d *download) Write(p []byte) (n int, err error) {
 	return n, d.stageErr
 }
 
-// fill reads until buf is full, r ends (see isEnd), or another error occurs.
-func fill(r io.Reader, buf []byte) (n int, err error) {
-	for n < len(buf) && err == nil {
-		var m int
-		m, err = r.Read(buf[n:])
-		n += m
-	}
-	return n, err
-}
+// isEnd reports whether err is the end of a body. That of a broken connection is wrapped, and is not the end.
+func isEnd(err error) bool { return err == io.EOF || err == io.ErrUnexpectedEOF } //nolint:errorlint // see above
 
-// isEnd reports whether err is the end of a body. An io.EOF of a broken connection is wrapped, and is not the end.
-func isEnd(err error) bool { return err == io.EOF } //nolint:errorlint // see above
-
-// Peek requests the beginning of an archive, as a download would, and reads no more of the answer. It returns the size of
-// the archive in bytes, or -1 if the server doesn't state it. Its errors are those of [Client.Download].
+// Peek requests the beginning of an archive, and reads no more of the answer. It returns the size of the archive in
+// bytes, or -1 if the server doesn't state it. Its errors are those of [Client.Download].
 func (c *Client) Peek(ctx context.Context, rawURL string) (size int64, err error) {
-	d := &download{client: c, total: -1, tries: tries{most: c.opts.Tries}}
-	if err := d.locate(ctx, rawURL); err != nil {
-		return 0, err
+	p := &peeking{-1}
+	err = c.Download(ctx, Archive{URL: rawURL, Tries: c.opts.Tries, peek: true}, p)
+	if err == errPeeked { //nolint:errorlint // errors of a stage are returned unchanged
+		err = nil
 	}
-	err = c.retry(ctx, d.url, &d.tries, func() (bool, error) {
-		size, err = d.peek(ctx)
-		return false, err
-	})
-	return size, c.suggest(ctx, d.url, nil, err)
+	return p.size, err
 }
 
-// peek returns the error of a single try.
-func (d *download) peek(ctx context.Context) (size int64, err error) {
-	ctx, w := d.client.attempt(ctx, &d.tries)
-	defer w.stop()
-	w.firstByte = d.client.opts.FirstByte
-	a, err := d.get(ctx, "identity", fmt.Sprintf("bytes=0-%d", maxPreamble-1))
+// errPeeked ends a download whose beginning has arrived.
+var errPeeked = errors.New("peeked")
+
+// A peeking stage ends a download when it has begun.
+type peeking struct{ size int64 }
+
+func (*peeking) Write([]byte) (int, error)     { return 0, errPeeked }
+func (p *peeking) Expect(size int64) error     { p.size = size; return errPeeked }
+func (*peeking) Begin(string) error            { return nil }
+func (*peeking) Resume() (int64, string)       { return 0, "" }
+func (*peeking) Spool() (sources.Spool, error) { return nil, errors.ErrUnsupported }
+
+// checkRange returns the length of the body of an answer, and the size of the archive. It returns an error unless the
+// body contains the bytes of this archive from begin on, and none at end or after it. The end is -1 if all of the rest
+// was requested; another rest means that the received bytes are those of another archive, so they are discarded.
+func (d *download) checkRange(a *answer, begin, end int64) (length, total int64, err error) {
+	if a.resp.StatusCode != http.StatusPartialContent {
+		return 0, 0, a.refusal()
+	}
+	rest := end < 0
+	first, last, total, err := parseContentRange(a.resp.Header.Get("Content-Range"))
+	if rest && total < 0 { // not stated
+		total = last + 1
+	}
+	if rest {
+		end = total
+	}
+	v := validator(a.resp)
+	switch {
+	case err != nil:
+	case first != begin || last < first || last >= end || d.total >= 0 && total != d.total:
+		err = fmt.Errorf("asked for bytes from %d, got %d to %d of %d", begin, first, last, total)
+	case begin > 0 && v != "" && v != d.validator:
+		err = errors.New("archive has changed")
+	}
+	if err != nil && rest {
+		err = cmp.Or(d.restart(""), error(broken{err}))
+	}
+	return last + 1 - first, total, err
+}
+
+// validator returns the value for If-Range: a strong entity tag, or a modification date so long before the answer that
+// two versions cannot share it. It is empty if there is neither, or if it is that of a compressed form.
+func validator(resp *http.Response) string {
+	header := resp.Header
+	if resp.Uncompressed {
+		return ""
+	}
+	if tag := header.Get("ETag"); strings.HasPrefix(tag, `"`) {
+		return tag
+	}
+	modified, err := http.ParseTime(header.Get("Last-Modified"))
 	if err != nil {
-		return 0, err
+		return ""
 	}
-	defer a.resp.Body.Close()
-	if !a.brings() {
-		return 0, a.fail(a.refusal())
+	date, err := http.ParseTime(header.Get("Date"))
+	if err != nil || date.Sub(modified) < dateResolution {
+		return ""
 	}
-	size = a.resp.ContentLength
-	if a.resp.StatusCode == http.StatusPartialContent {
-		if _, size, err = d.checkRange(a.resp, 0, -1); err != nil {
-			return 0, a.fail(err)
-		}
+	return header.Get("Last-Modified")
+}
+
+// contentRange matches "bytes FIRST-LAST/TOTAL".
+var contentRange = regexp.MustCompile(`^bytes (\d{1,18})-(\d{1,18})/(\d{1,18}|\*)$`)
+
+// parseContentRange parses the header. The total is -1 if it is given as *.
+func parseContentRange(s string) (first, last, total int64, err error) {
+	match := contentRange.FindStringSubmatch(s)
+	if match == nil {
+		return 0, 0, 0, fmt.Errorf("invalid Content-Range %.80q", s)
 	}
-	head, err := io.ReadAll(io.LimitReader(a.resp.Body, maxPreamble))
-	if err == nil {
-		err = a.insteadOfArchive(head)
+	first, _ = strconv.ParseInt(match[1], 10, 64) // the numbers are short enough
+	last, _ = strconv.ParseInt(match[2], 10, 64)
+	if total = -1; match[3] != "*" {
+		total, _ = strconv.ParseInt(match[3], 10, 64)
 	}
-	return size, a.fail(err)
+	return first, last, total, nil
 }

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"time"
 	"unicode"
+
+	"github.com/larder-cli/larder/sources"
 )
 
 var (
@@ -57,18 +59,18 @@ func (e *Error) Cause() string {
 	if down := unreachable(e.Err); down != nil {
 		return down.Error()
 	}
-	at, err := e.URL, e.Err
+	at, invalid := url.Parse(e.URL)
+	err := e.Err
 	if r, ok := errors.AsType[*redirected](err); ok {
-		at, err = r.to, r.err
+		at, err = r.at, r.error
 	}
-	u, invalid := url.Parse(at)
 	status, answered := errors.AsType[*StatusError](err)
 	unauthorized := errors.Is(err, ErrUnauthorized) && !(answered && status.ObjectStore)
 	shared := temporary(err) || has[*tls.CertificateVerificationError](err) || namesProxy(err) || unauthorized
 	if invalid != nil || !shared {
 		return ""
 	}
-	return u.Host + ": " + err.Error()
+	return at.Host + ": " + err.Error()
 }
 
 // round rounds d for messages.
@@ -91,7 +93,7 @@ type StatusError struct {
 
 	Request *http.Request // that was refused; may hold secrets
 
-	signed bool // whether the URL was signed, and so valid for a limited time
+	signed bool // whether the URL has a query, which may be a signature that is valid for a limited time
 
 	after time.Duration // the wait that the server requested; 0 if it requested none
 }
@@ -121,6 +123,46 @@ func (e *StatusError) expired() bool {
 	return errors.Is(e, ErrUnauthorized) || e.Code == http.StatusBadRequest || e.Code == http.StatusGone
 }
 
+// An AbsentError is a 404 answer that means that the requested item does not exist. Callers of this package create it,
+// because the meaning of a 404 depends on the request.
+type AbsentError struct {
+	Answer *StatusError
+	Err    error // the item that does not exist; matches [sources.ErrNotFound]
+}
+
+// Error leaves out the URL that answered, because [Answering] adds it to the name of the source.
+func (e *AbsentError) Error() string { return e.Err.Error() }
+func (e *AbsentError) Unwrap() error { return e.Err }
+
+// Absent returns an AbsentError if err is a 404 answer, otherwise err.
+func Absent(err error) error {
+	if status, ok := errors.AsType[*StatusError](err); ok && status.Code == http.StatusNotFound {
+		return &AbsentError{status, sources.ErrNotFound}
+	}
+	return err
+}
+
+// Answering adds the URL that answered and the server's message to the name of a source, if err is an AbsentError.
+func Answering(source string, err error) string {
+	absent, ok := errors.AsType[*AbsentError](err)
+	switch {
+	case !ok:
+		return source
+	case absent.Answer.Said == "":
+		return At(source, absent.Answer.URL, "")
+	}
+	return At(source, absent.Answer.URL, fmt.Sprintf(": %q", absent.Answer.Said))
+}
+
+// At adds a URL to the name of a source. If the name ends with the beginning of the URL, the URL replaces that
+// beginning. The remark follows the URL.
+func At(source, url, remark string) string {
+	if i := strings.LastIndexByte(source, ' '); strings.HasPrefix(url, source[i+1:]) {
+		return source[:i+1] + url + remark
+	}
+	return fmt.Sprintf("%s (%s%s)", source, url, remark)
+}
+
 // has reports whether err is or wraps an error of a type.
 func has[T error](err error) bool {
 	_, ok := errors.AsType[T](err)
@@ -146,13 +188,12 @@ func (w *worded) Unwrap() error { return w.error }
 
 // A redirected error comes from another URL than the requested one.
 type redirected struct {
-	to   string
-	host string
-	err  error
+	at *url.URL
+	error
 }
 
-func (e *redirected) Error() string { return "redirected to " + e.to + ": " + e.err.Error() }
-func (e *redirected) Unwrap() error { return e.err }
+func (e *redirected) Error() string { return "redirected to " + bare(e.at) + ": " + e.error.Error() }
+func (e *redirected) Unwrap() error { return e.error }
 
 // ended returns the reason why a request with this context failed with err. That is the watch's reason if the watch
 // ended the request.

@@ -16,13 +16,14 @@ package fetch
 import (
 	"cmp"
 	"context"
-	"crypto/x509"
 	"net/http"
 	"net/netip"
 	"net/url"
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"golang.org/x/sync/semaphore"
 
 	"github.com/larder-cli/larder/sources"
 )
@@ -54,7 +55,7 @@ type Options struct {
 	// It may be nil.
 	Netrc func(hostport string) (user, password string, ok bool)
 
-	Tries         int           // for a document, in all; 0 means 6
+	Tries         int           // for a document, in all; 0 means 6, and fewer for hosts that can't be reached
 	DownloadTries int           // for an archive, consecutive ones without progress; 0 means 6
 	Timeout       time.Duration // for an answer to begin, and then to continue; 0 means 15 s
 	FirstByte     time.Duration // for an archive to begin after the request; 0 means 3 minutes
@@ -62,8 +63,6 @@ type Options struct {
 	Offline       bool          // every request fails with sources.ErrOffline
 
 	MaxPause time.Duration // requests fail if they had to wait longer for an unavailable host; 0 means that they wait
-
-	Patient bool // hosts that can't be reached are tried as often as others
 
 	CertificateFault string // why the file in SSL_CERT_FILE is ignored; empty if it isn't
 
@@ -92,26 +91,23 @@ type Event struct {
 // A Client fetches documents and archives. It is safe for concurrent use. A program should use only one, because each
 // Client applies the limits per host on its own.
 type Client struct {
-	opts      Options
-	documents http.RoundTripper   // the chain for documents
-	archives  http.RoundTripper   // and that for archives, with a connection for each
-	shared    []http.RoundTripper // the transports of both
-	report    sync.Mutex          // serializes calls of opts.Report
+	opts   Options
+	chain  http.RoundTripper    // sends the requests of attempts; each link is described where it is
+	shared [2]http.RoundTripper // the transports for documents, and for archives, with a connection for each
 
-	large chan struct{} // a slot for each large document that is being read or decoded
+	large *semaphore.Weighted // a slot for each large document that is being read or decoded
 
-	answered atomic.Bool // whether any host has
+	answered atomic.Bool // whether any host has, or the number of tries is configured
+	report   sync.Mutex  // serializes calls of opts.Report
 
-	mu    sync.Mutex
-	hosts map[string]*host // by canonical host and port
-	own   map[ownTransport]*http.Transport
-
-	authorizers map[string]Authorizer          // by the beginning of URLs
-	trusted     map[string][]*x509.Certificate // authorities, by canonical host and port
+	mu          sync.Mutex
+	hosts       map[string]*host      // by canonical host and port
+	authorizers map[string]Authorizer // by the beginning of URLs
 }
 
 // New returns a client.
 func New(opts Options) *Client {
+	configured := opts.Tries > 0
 	opts.Tries = cmp.Or(opts.Tries, defaultTries)
 	opts.DownloadTries = cmp.Or(opts.DownloadTries, defaultTries)
 	opts.Timeout = cmp.Or(opts.Timeout, defaultTimeout)
@@ -126,39 +122,33 @@ func New(opts Options) *Client {
 		opts.Sleep = sleep
 	}
 	c := &Client{
-		opts: opts, hosts: map[string]*host{}, own: map[ownTransport]*http.Transport{},
-		large:       make(chan struct{}, largeAtOnce),
-		authorizers: map[string]Authorizer{}, trusted: map[string][]*x509.Certificate{},
+		opts: opts, hosts: map[string]*host{}, authorizers: map[string]Authorizer{},
+		large: semaphore.NewWeighted(largeAtOnce), shared: [2]http.RoundTripper{opts.Transport, opts.Transport},
 	}
-	c.shared = []http.RoundTripper{opts.Transport, opts.Transport}
 	if opts.Transport == nil {
-		documents, archives := newTransports(opts)
-		c.shared = []http.RoundTripper{documents, archives}
+		c.shared = newTransports(opts)
 	}
-	c.documents = c.chain(c.opening(c.tracing(c.connections(c.shared[0]))))
-	c.archives = c.chain(c.tracing(c.connections(c.shared[1])))
+	c.answered.Store(configured)
+	for _, l := range []link{
+		c.connect, c.tracing, c.opening, c.explaining, c.authenticating, c.receiving, c.pausing, c.limiting,
+	} {
+		c.chain = chain{l, c.chain}
+	}
 	return c
 }
 
 func sleep(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
 	select {
-	case <-timer.C:
+	case <-time.After(d):
 		return nil
 	case <-ctx.Done():
 		return ctx.Err()
 	}
 }
 
-// CloseIdleConnections closes open connections that are not in use.
+// CloseIdleConnections closes open connections that are not in use, except those of hosts with TLS options.
 func (c *Client) CloseIdleConnections() {
 	for _, transport := range c.shared {
 		(&http.Client{Transport: transport}).CloseIdleConnections()
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for _, t := range c.own {
-		t.CloseIdleConnections()
 	}
 }

@@ -12,7 +12,6 @@ import (
 	"net/url"
 	"os"
 	"runtime"
-	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -295,29 +294,6 @@ func (f *failing) RoundTrip(*http.Request) (*http.Response, error) {
 	return nil, f.err
 }
 
-func TestConnectionErrors(t *testing.T) {
-	for name, test := range map[string]struct {
-		err   error
-		tries int
-	}{
-		"reset":           {&net.OpError{Op: "read", Err: errors.New("connection reset by peer")}, 6},
-		"closed":          {io.EOF, 6},
-		"resolver broken": {&net.DNSError{Err: "server misbehaving", IsTemporary: true}, 2},
-		"no such host":    {&net.DNSError{Err: "no such host", IsNotFound: true}, 1},
-		"certificate":     {&tls.CertificateVerificationError{Err: errors.New("unknown authority")}, 1},
-		"not TLS":         {tls.RecordHeaderError{Msg: "not TLS"}, 1},
-		"alert":           {&net.OpError{Op: "remote error", Err: errors.New("tls: bad certificate")}, 1},
-		"proxy refuses":   {&fetch.ProxyError{Code: 407}, 1},
-		"proxy is broken": {&fetch.ProxyError{Code: 502}, 6},
-	} {
-		transport := &failing{err: test.err}
-		client := fetch.New(fetch.Options{Transport: transport, Sleep: noSleep})
-		_, err := client.Document(t.Context(), fetch.Request{URL: "https://example.com/"})
-		sourcetest.Expect(t, errors.Is(err, test.err) && transport.asked == test.tries,
-			"%s: %d tries (%v), want %d", name, transport.asked, err, test.tries)
-	}
-}
-
 func TestProxyThatRefuses(t *testing.T) {
 	for _, tt := range []struct {
 		url    string
@@ -369,31 +345,6 @@ func TestRedact(t *testing.T) {
 	}
 }
 
-func TestSameHost(t *testing.T) {
-	var hosts []string
-	w := newWorld(t, fetch.Options{}, func(rw http.ResponseWriter, r *http.Request) {
-		hosts = append(hosts, r.Host)
-		if to := r.URL.Query().Get("to"); to != "" {
-			http.Redirect(rw, r, to, http.StatusFound)
-		}
-	})
-	own := strings.TrimPrefix(w.URL, "https://")
-	for to, refused := range map[string]bool{
-		"/elsewhere": false, "https://" + strings.ToUpper(own) + "/x": false,
-		"https://other.example.com/x": true, "//other.example.com/x": true, "https://other.example.com:8443/": true,
-		"/a?to=//other.example.com/x": true,
-	} {
-		hosts = nil
-		_, err := w.document(fetch.Request{URL: w.URL + "/?to=" + url.QueryEscape(to), SameHost: true})
-		if (err != nil) != refused || refused && !strings.Contains(err.Error(), "redirect to another host refused: https://other.example.com") {
-			t.Errorf("%s: got %v", to, err)
-		}
-		if slices.ContainsFunc(hosts, func(h string) bool { return !strings.EqualFold(h, own) }) {
-			t.Errorf("%s: requested from %q", to, hosts)
-		}
-	}
-}
-
 // Where no host has answered yet, one that can't be reached is tried twice.
 func TestUnreachableHosts(t *testing.T) {
 	refused := &net.OpError{Op: "dial", Net: "tcp", Addr: &net.TCPAddr{IP: net.IPv4(192, 0, 2, 1), Port: 443}, Err: os.NewSyscallError("connect", syscall.ECONNREFUSED)}
@@ -411,6 +362,8 @@ func TestUnreachableHosts(t *testing.T) {
 		{&net.OpError{Op: "read", Err: os.NewSyscallError("read", syscall.ECONNRESET)}, 6, "https://example.com/: connection reset by peer"},
 		{io.EOF, 6, "https://example.com/: the server closed the connection without an answer"},
 		{&net.OpError{Op: "remote error", Err: errors.New("tls: bad certificate")}, 1, "https://example.com/: the server refused the TLS connection: bad certificate"},
+		{&tls.CertificateVerificationError{Err: errors.New("x509: expired")}, 1, "https://example.com/: TLS: expired"},
+		{tls.RecordHeaderError{Msg: "not TLS"}, 1, "https://example.com/: the server does not speak TLS on this port: "},
 	} {
 		var told []fetch.Event
 		client := fetch.New(fetch.Options{Transport: &failing{err: test.err}, Sleep: noSleep, Report: func(e fetch.Event) { told = append(told, e) }})

@@ -116,18 +116,16 @@ func TestServersThatRequireCertificates(t *testing.T) {
 func TestTokensAreSuggested(t *testing.T) {
 	const option = "add host \"registry.test\" { send_token_to_archives = true } to Larder's configuration file"
 	for _, test := range []struct {
-		token, option bool
-		hint          string
+		option bool
+		hint   string
 	}{
-		{true, false, "if archives of registry.test need its token, " + option},
-		{false, true, "if archives of registry.test need a token, configure credentials for registry.test"},
-		{false, false, "if archives of registry.test need a token, configure credentials for registry.test; and " + option},
+		{false, "if archives of registry.test need its token, " + option},
+		{true, "if archives of registry.test need a token, configure credentials for registry.test"},
 	} {
 		w := sourcetest.New(t)
 		w.Registry.RequireHeader("Authorization", "Bearer sesame")
 		client := fetch.New(fetch.Options{
 			Transport: w.Client().Transport, Tries: 1,
-			Token: func(context.Context, sources.Host) (string, bool, error) { return "sesame", test.token, nil },
 			Hosts: map[sources.Host]fetch.HostOptions{"registry.test": {TokenForArchives: test.option}},
 		})
 		defer client.CloseIdleConnections()
@@ -137,36 +135,6 @@ func TestTokensAreSuggested(t *testing.T) {
 		} {
 			sourcetest.Equal(t, strings.Join(sources.Hints(err), "\n"), test.hint, what)
 		}
-	}
-}
-
-// A host's headers and credentials are not sent to the target of its redirect.
-func TestRedirectsDropHostOptions(t *testing.T) {
-	const zip = "https://registry.test/archives/a.zip"
-	w := sourcetest.New(t)
-	w.Registry.Fault(sourcetest.Fault{Redirect: "https://mirror.test{path}"})
-	options := fetch.HostOptions{
-		Certificates:     keyPair(t, w.Registry),
-		Headers:          map[string]string{"X-Team": "platform", "User-Agent": "mine"},
-		TokenForArchives: true,
-	}
-	client := asking(t, w, ourHost, options)
-	get(t, client, ours)
-	if err := client.Download(t.Context(), fetch.Archive{URL: zip}, &stage{}); err == nil || !strings.Contains(err.Error(), "404") {
-		t.Fatalf("want a mirror that does not have it, got %v", err)
-	}
-	for _, r := range w.Registry.Requests() {
-		if r.Client != "client" || r.Header.Get("X-Team") != "platform" || r.Header.Get("Authorization") != "Bearer token of registry.test" {
-			t.Errorf("the host: %s: %q %v", r, r.Client, r.Header)
-		}
-		sourcetest.Equal(t, r.Header.Get("User-Agent"), "larder", "a header that the client sets itself", r.Header)
-	}
-	for _, r := range w.Mirror.Requests() {
-		sourcetest.Expect(t, r.Client == "" && r.Header.Get("X-Team") == "" && r.Header.Get("Authorization") == "",
-			"the other: %s: %q %v", r, r.Client, r.Header)
-	}
-	if n, m := len(w.Registry.Requests()), len(w.Mirror.Requests()); n != 2 || m != 2 {
-		t.Fatalf("%d and %d requests", n, m)
 	}
 }
 
@@ -231,17 +199,6 @@ func TestCertificatesAreNotShownToProxies(t *testing.T) {
 	sourcetest.Expect(t, err != nil && strings.Contains(err.Error(), "418"), "want the proxy's refusal, got %v", err)
 	sourcetest.Expect(t, asked.Load() == 1 && shown.Load() == 0,
 		"the proxy was asked %d times and shown %d certificates", asked.Load(), shown.Load())
-}
-
-func TestTriesOfAnArchive(t *testing.T) {
-	for tries, want := range map[int]int32{0: 3, 1: 1, 5: 5} {
-		w := newWorld(t, fetch.Options{DownloadTries: 3}, func(rw http.ResponseWriter, _ *http.Request) {
-			rw.WriteHeader(http.StatusServiceUnavailable)
-		})
-		err := w.client.Download(t.Context(), fetch.Archive{URL: w.URL, Tries: tries}, &stage{})
-		n := w.requests.Load()
-		sourcetest.Expect(t, err != nil && n == want, "%d: %d tries, %v", tries, n, err)
-	}
 }
 
 // An authority that is trusted for one host later on isn't trusted for others.

@@ -19,12 +19,12 @@ const (
 
 // Sizes, in bytes.
 const (
-	maxArchive = 8 << 30             // the largest known archives have a quarter of a gigabyte
-	maxUndone  = 256 << 20           // decompressed size above which maxUndoneRatio applies
-	maxURL     = 16 << 10            // more than the longest URLs of object stores, including signatures
-	maxHost    = 253 + len(":65535") // the longest DNS name, and a port
-	maxHeader  = 10 << 20            // of a response, in all; Go's default
-	maxDrained = 64 << 10            // how much of an unread body is read to reuse the connection
+	maxArchive      = 8 << 30             // the largest known archives have a quarter of a gigabyte
+	maxUncompressed = 512 << 20           // of an archive that arrives compressed, as archives hardly do
+	maxURL          = 16 << 10            // more than the longest URLs of object stores, including signatures
+	maxHost         = 253 + len(":65535") // the longest DNS name, and a port
+	maxHeader       = 10 << 20            // of a response, in all; Go's default
+	maxDrained      = 64 << 10            // how much of an unread body is read to reuse the connection
 
 	largeRequest = 1 << 20 // of the body of a request that has its own connection
 
@@ -42,10 +42,7 @@ const (
 	connectionBuffer = 64 << 20
 )
 
-// maxUndoneRatio is how many times larger an answer may become by decompression.
-const maxUndoneRatio = 20
-
-// maxStalls is the number of consecutive tries without an answer after which the download of an archive fails.
+// maxStalls is the number of consecutive failed tries after which the download of an archive fails if it has stalled.
 const maxStalls = 2
 
 // maxUseless is how many consecutive requests for the rest of an archive may bring nothing before the whole archive is
@@ -109,6 +106,6 @@ const (
 	maxPart        = 4 << 20            // bytes
 	partTime       = time.Second / 4    // time to download one part; an interruption loses that much
 	minPartTime    = 5 * time.Second    // after which the rest of a part is requested again
-	maxLatency     = 5 * time.Second    // until an answer begins; requests to a slower server cost too much
+	maxLatency     = 5 * time.Second    // of a second connection; requests to a slower server cost too much
 	partTries      = 3                  // a part that fails this often is left to a single connection
 )

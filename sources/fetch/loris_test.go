@@ -53,7 +53,7 @@ func TestEndlessHeaders(t *testing.T) {
 		{"interim answers at once", "", again("HTTP/1.1 103 Early Hints\r\nX-Long: "+strings.Repeat("x", 4096)+"\r\n\r\n", 0), 0, false},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			inBubble(t, fetch.Options{Tries: 1, DownloadTries: 1}, raw(test.begin, test.more), func(t *testing.T, client *fetch.Client) {
+			inBubble(t, fetch.Options{Tries: 1, DownloadTries: 1, FirstByte: 15 * time.Second}, raw(test.begin, test.more), func(t *testing.T, client *fetch.Client) {
 				for what, ask := range map[string]func() error{
 					"document": func() error {
 						_, err := client.Document(t.Context(), fetch.Request{URL: "http://example.com/"})

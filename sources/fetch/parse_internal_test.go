@@ -53,12 +53,3 @@ func FuzzRedact(f *testing.F) {
 			"%q: %q, and then %q (%v)", s, once, Redact(once), err)
 	})
 }
-
-func TestBackoff(t *testing.T) {
-	for failed := 1; failed < 100; failed++ {
-		for range 20 {
-			d := backoff(failed)
-			sourcetest.Require(t, d >= 0 && d <= maxBackoff, "after %d failures: %s", failed, d)
-		}
-	}
-}

@@ -1,54 +1,45 @@
 package fetch
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
-	"sync"
-	"sync/atomic"
 	"time"
 
+	"golang.org/x/sync/errgroup"
 	"golang.org/x/sync/semaphore"
 
 	"github.com/larder-cli/larder/sources"
 )
 
-// A meter measures the speed of an archive over its first connection.
+// A meter is the state of a download when the speed of its first connection was last measured.
 type meter struct {
-	host   *host
-	watch  *watch
-	since  time.Time
-	waited time.Duration // time waited for the server before since
-	have   int64         // bytes in the stage at since
+	at     time.Time
+	waited time.Duration // time waited for the server before that
+	have   int64         // bytes in the stage
 }
 
-// newMeter returns nil if the archive can't be downloaded in parts.
-func (d *download) newMeter(a *answer) *meter {
-	ranges := a.resp.StatusCode == http.StatusPartialContent || a.resp.Header.Get("Accept-Ranges") == "bytes"
-	if !ranges || d.alone || d.latency >= maxLatency || d.validator == "" || d.total <= 0 {
-		return nil
-	}
-	return &meter{d.client.host(a.at), a.watch, time.Now(), a.watch.waited, d.have}
-}
-
-// slow returns the speed of the connection in bytes a second if more connections are worth it, and otherwise 0. They
-// are if Larder waits for the server rather than for the disk, much is left, and other archives leave enough
-// connections.
-func (m *meter) slow(d *download) float64 {
-	if m == nil || time.Since(m.since) < trial {
+// slow returns the speed of the connection in bytes a second if more connections are possible and worth it, and
+// otherwise 0. They are if Larder waits for the server rather than for the disk, much is left, and other archives leave
+// enough connections.
+func (d *download) slow(m *meter, try *attempt, a *answer) float64 {
+	took, waited := time.Since(m.at), try.waited-m.waited
+	if d.alone || took < trial {
 		return 0
 	}
-	took, waited := time.Since(m.since), m.watch.waited-m.waited
 	rate, rest := float64(d.have-m.have)/took.Seconds(), d.total-d.have
-	m.since, m.waited, m.have = time.Now(), m.watch.waited, d.have
+	*m = meter{time.Now(), try.waited, d.have}
+	ranges := a.resp.StatusCode == http.StatusPartialContent || a.resp.Header.Get("Accept-Ranges") == "bytes"
 	worth := waited > took/2 && rest > 2*maxPart && float64(rest) > rate*minRest.Seconds()
-	if !worth || m.host.recent() || !m.host.slots.TryAcquire(leastFree) {
+	host := d.client.host(a.at)
+	if !ranges || d.validator == "" || !worth || host.recent() || !host.slots.TryAcquire(leastFree) {
 		return 0
 	}
-	m.host.slots.Release(leastFree)
+	host.slots.Release(leastFree)
 	return rate
 }
 
@@ -56,94 +47,80 @@ func (m *meter) slow(d *download) float64 {
 // through the spool, which has room for a few of them.
 type parts struct {
 	*download
-	first   *answer // over the first connection, which waits until another one has been answered
-	spool   sources.Spool
-	begin   int64 // offset of part 0 in the archive
-	size    int64 // of a part, in bytes
-	count   int
-	within  time.Duration // for a request; a slower connection is replaced by another one
-	running sync.WaitGroup
-
-	answers  atomic.Bool   // whether any further connection has been answered
-	answered chan struct{} // closed then
+	first  *answer // over the first connection
+	spool  sources.Spool
+	begin  int64         // offset of part 0 in the archive
+	size   int64         // of a part, in bytes
+	within time.Duration // for a request; a slower connection is replaced by another one
 }
 
-// inParts continues a download over several connections. The answer brings the rest of the archive at this rate in
-// bytes a second, more slowly than several connections may. If they fail before any has been answered, it still brings
-// it.
-func (d *download) inParts(ctx context.Context, a *answer, spool sources.Spool, rate float64) error {
-	defer spool.Close()
-	ctx, stop := context.WithCancelCause(ctx)
-	defer stop(nil)
-	size := min(max(int64(rate*partTime.Seconds()), minPart), maxPart)
-	p := &parts{
-		download: d, first: a, spool: spool, answered: make(chan struct{}),
-		begin: d.have, size: size, count: int((d.total - d.have + size - 1) / size),
-		within: max(minPartTime, time.Duration(2*maxConnections*float64(size)/rate*float64(time.Second))),
+// inParts continues a download over several connections, and reports whether they brought all of it. The answer brings
+// the rest of the archive at this rate in bytes a second, more slowly than several connections may. It waits until
+// another connection has brought some bytes: the server may not permit that.
+func (d *download) inParts(ctx context.Context, a *answer, rate float64) (all bool, err error) {
+	d.alone = true // if this fails, whatever the reason, a single connection needs less of the server
+	spool, err := d.stage.Spool()
+	if err != nil {
+		return false, nil // one connection needs none
 	}
-	started := make(chan chan error, maxConnections) // of each part, in order
-	p.running.Go(func() { p.start(ctx, stop, started) })
+	defer spool.Close()
+	p := &parts{download: d, first: a, spool: spool, within: maxLatency}
+	var probe bytes.Buffer
+	if _, err := p.request(ctx, &tries{most: 1}, &probe, d.have, d.have+bufferSize); err != nil {
+		return false, ctx.Err()
+	}
+	a.resp.Body.Close()
+	if _, err := d.Write(probe.Bytes()); err != nil {
+		return false, err
+	}
+	p.begin, p.size = d.have, min(max(int64(rate*partTime.Seconds()), minPart), maxPart)
+	p.within = max(minPartTime, time.Duration(2*maxConnections*float64(p.size)/rate*float64(time.Second)))
+	host, own := d.client.host(a.at), semaphore.NewWeighted(1) // the slot of the first connection
+	group, ctx := errgroup.WithContext(ctx)
+	started := make(chan chan error, maxConnections)
+	group.Go(func() error { return p.join(ctx, started) })
+	for part := 0; p.begin+int64(part)*p.size < p.total && ctx.Err() == nil; part++ {
+		done := make(chan error, 1)
+		select { // the spool has room for a few parts
+		case started <- done:
+		case <-ctx.Done():
+		}
+		slot := own
+		if more := host.slots; !own.TryAcquire(1) {
+			if !host.recent() && more.TryAcquire(1) {
+				slot = more
+			} else if err := own.Acquire(ctx, 1); err != nil {
+				done <- err
+				break
+			}
+		}
+		group.Go(func() error {
+			defer slot.Release(1)
+			err := p.fetch(ctx, part)
+			done <- err
+			return err
+		})
+	}
+	close(started)
+	err = group.Wait()
+	return err == nil, cmp.Or(d.stageErr, err)
+}
+
+// join copies parts from the spool to the stage, in order, each when it is done.
+func (p *parts) join(ctx context.Context, started <-chan chan error) error {
 	part := 0
 	for done := range started {
-		if err := <-done; err == nil && ctx.Err() == nil {
-			if err = p.join(part); err != nil {
-				stop(err)
-			}
+		if err := cmp.Or(<-done, context.Cause(ctx)); err != nil {
+			return err
+		}
+		begin, end, at := p.span(part)
+		_, err := io.CopyBuffer(p, io.NewSectionReader(p.spool, at, end-begin), p.buf)
+		if err != nil || p.have < end {
+			return fmt.Errorf("reading the downloaded part: %w", cmp.Or(err, io.ErrUnexpectedEOF))
 		}
 		part++
 	}
-	p.running.Wait()
-	err := context.Cause(ctx)
-	if d.alone = err != nil; err == nil { // whatever the reason, a single connection needs less of the server
-		return nil
-	}
-	if d.stageErr != nil || p.answers.Load() {
-		return cmp.Or(d.stageErr, err)
-	}
-	before := d.have
-	if _, failed := d.copy(a.resp.Body, 0, nil, nil); failed == nil || d.have > before {
-		return failed
-	}
-	return err
-}
-
-// start downloads all parts: one, and once that is answered, as many at the same time as the spool has room for and the
-// host permits. The first error
-// ends it.
-func (p *parts) start(ctx context.Context, stop context.CancelCauseFunc, started chan<- chan error) {
-	defer close(started)
-	host := p.client.host(p.first.at)
-	own := semaphore.NewWeighted(1) // the slot of the first connection
-	for part := range p.count {
-		done := make(chan error, 1)
-		select {
-		case started <- done:
-		case <-ctx.Done():
-			return
-		}
-		slot := own
-		if !own.TryAcquire(1) {
-			if slot = host.slots; host.recent() || !slot.TryAcquire(1) {
-				slot = own
-				_ = own.Acquire(ctx, 1) // an error ends the part, too
-			}
-		}
-		p.running.Go(func() {
-			err := p.fetch(ctx, part)
-			if slot == host.slots || ctx.Err() == nil {
-				slot.Release(1)
-			}
-			if err != nil {
-				stop(err)
-			}
-			done <- err
-		})
-		select { // the server may not permit another connection at all
-		case <-p.answered:
-		case <-ctx.Done():
-			return
-		}
-	}
+	return nil
 }
 
 // span returns the range of a part in the archive, and its offset in the spool.
@@ -152,75 +129,34 @@ func (p *parts) span(part int) (begin, end, at int64) {
 	return begin, min(begin+p.size, p.total), int64(part%maxAhead) * p.size
 }
 
-// join copies a part from the spool to the stage.
-func (p *parts) join(part int) error {
-	begin, end, at := p.span(part)
-	_, err := io.CopyBuffer(p, io.NewSectionReader(p.spool, at, end-begin), p.buf)
-	if p.stageErr == nil && (err != nil || p.have < end) {
-		err = fmt.Errorf("reading the downloaded part: %w", cmp.Or(err, io.ErrUnexpectedEOF))
-	}
-	return err
-}
-
-// fetch downloads a part to the spool.
+// fetch downloads a part to the spool. Whatever fails, a single connection may not need it.
 func (p *parts) fetch(ctx context.Context, part int) error {
 	begin, end, at := p.span(part)
-	t := &tries{most: 1}
-	if p.answers.Load() {
-		t.most = min(p.tries.most, partTries)
-	}
+	t := &tries{most: min(p.tries.most, partTries)}
 	err := p.client.retry(ctx, p.url, t, func() (bool, error) {
 		n, err := p.request(ctx, t, io.NewOffsetWriter(p.spool, at), begin, end)
 		begin, at = begin+n, at+n
 		return n >= bufferSize, elsewhere(p.url, p.first.at, err)
 	})
-	if err == nil || ctx.Err() != nil {
-		return err
+	if err != nil {
+		err = broken{fmt.Errorf("in parts: %w", errors.Unwrap(err))}
 	}
-	// Whatever has failed, a single connection may not need it.
-	if failed, ok := errors.AsType[*Error](err); ok {
-		err = failed.Err
-	}
-	if from, ok := errors.AsType[*redirected](err); ok && from.to == bare(p.first.at) {
-		err = from.err // the download's error names the redirect target
-	}
-	return broken{errors.New("in parts: " + err.Error())}
+	return err
 }
 
 // request sends one request for a range of the archive, and returns how many bytes it wrote.
 func (p *parts) request(ctx context.Context, t *tries, to io.Writer, begin, end int64) (n int64, err error) {
-	ctx, w := p.client.attempt(ctx, t)
-	defer w.stop()
-	w.budget = p.within
-	header := p.first.header.Clone()
-	header.Set("Range", fmt.Sprintf("bytes=%d-%d", begin, end-1))
-	header.Set("If-Range", p.validator)
-	a, err := p.client.follow(ctx, p.client.archives, p.first.at, header, archiveRedirects)
+	try := p.client.attempt(ctx, t)
+	defer try.stop()
+	try.budget = p.within
+	a, err := p.get(try, p.first.at, p.first.header, fmt.Sprintf("bytes=%d-%d", begin, end-1))
 	if err != nil {
 		return 0, err
 	}
 	defer a.resp.Body.Close()
-	switch a.resp.StatusCode {
-	case http.StatusPartialContent:
-	case http.StatusOK:
-		return 0, errors.New("archive has changed")
-	default:
-		// A server that requests a wait permits no more connections. Larder ignores the wait, because the first
-		// connection continues without it, and does not request the part again.
-		wait := a.resp.Header.Get("Retry-After")
-		a.resp.Header.Del("Retry-After")
-		if err = a.refusal(); wait != "" {
-			err = errors.New(err.Error())
-		}
-		return 0, err
-	}
-	length, _, err := p.checkRange(a.resp, begin, end)
+	length, _, err := p.checkRange(a, begin, end)
 	if err != nil {
 		return 0, err
-	}
-	if !p.answers.Swap(true) {
-		close(p.answered)
-		p.first.resp.Body.Close()
 	}
 	n, err = io.CopyN(to, a.resp.Body, length)
 	if isEnd(err) {

@@ -3,7 +3,6 @@ package fetch
 import (
 	"bytes"
 	"cmp"
-	"encoding/base64"
 	"encoding/json"
 	"encoding/xml"
 	"errors"
@@ -11,7 +10,6 @@ import (
 	"io"
 	"mime"
 	"net/http"
-	"net/url"
 	"regexp"
 	"slices"
 	"strconv"
@@ -26,26 +24,21 @@ import (
 // that.
 func (a *answer) refusal() error {
 	var body bytes.Buffer
-	drain(a.resp, &body)
-	a.resp.Body, a.resp.ContentLength = io.NopCloser(&body), int64(body.Len())
-	return a.refusalOf(body.Bytes())
-}
-
-// refusalOf returns the error for a response with a body that is a message.
-func (a *answer) refusalOf(body []byte) error {
 	resp, at, c := a.resp, a.at, a.client
-	m := readMessage(body)
+	drain(resp, &body)
+	m := readMessage(body.Bytes())
 	err := &StatusError{
 		Code:        resp.StatusCode,
 		URL:         bare(at),
 		Credentials: resp.Request.Header.Get("Authorization") != "",
-		Said:        said(body, resp, a.secrets()),
+		Said:        said(body.Bytes(), resp, a.secrets()),
 		ObjectStore: isObjectStore(resp.Header) || m.store, // also behind a server that drops its headers
 		Codes:       m.codes,
 		Request:     resp.Request,
-		signed:      isSigned(at),
+		signed:      at.RawQuery != "",
 		after:       retryAfter(resp.Header, time.Now()),
 	}
+	resp.Body, resp.ContentLength = io.NopCloser(&body), int64(body.Len())
 	busy := err.Code == http.StatusTooManyRequests || err.Code == http.StatusServiceUnavailable
 	if err.Temporary() && (busy || err.after > 0) {
 		return &unavailable{err, c.host(at), err.after}
@@ -84,8 +77,7 @@ var byteOrderMark = []byte("\xef\xbb\xbf")
 
 // isHTML reports whether a body begins like an HTML page.
 func isHTML(body []byte) bool {
-	start := bytes.ToLower(bytes.TrimSpace(bytes.TrimPrefix(body[:min(len(body), maxPreamble)], byteOrderMark)))
-	return bytes.HasPrefix(start, []byte("<!doctype html")) || bytes.HasPrefix(start, []byte("<html"))
+	return strings.HasPrefix(http.DetectContentType(bytes.TrimPrefix(body, byteOrderMark)), "text/html")
 }
 
 // A message is the first error in the body of an answer.
@@ -192,21 +184,20 @@ func (m message) oneLine(secrets []string) string {
 var harmless = []string{"Accept", "Accept-Encoding", "If-Range", "Range", "User-Agent"}
 
 // secrets returns the secrets of the request.
-func (a *answer) secrets() (secrets []string) {
+func (a *answer) secrets() []string {
+	req := a.resp.Request
+	_, password, _ := req.BasicAuth()
+	_, credentials, _ := strings.Cut(req.Header.Get("Authorization"), " ")
+	secrets := []string{password, credentials}
 	for _, values := range a.at.Query() {
 		secrets = append(secrets, values...)
 	}
-	for name, values := range a.resp.Request.Header {
+	for name, values := range req.Header {
 		if !slices.Contains(harmless, name) {
 			secrets = append(secrets, values...)
 		}
 	}
-	_, credentials, _ := strings.Cut(a.resp.Request.Header.Get("Authorization"), " ")
-	if both, err := base64.StdEncoding.DecodeString(credentials); err == nil {
-		_, password, _ := strings.Cut(string(both), ":")
-		secrets = append(secrets, password)
-	}
-	return append(secrets, credentials)
+	return secrets
 }
 
 // isObjectStore reports whether an answer's headers are those of S3 or a compatible store, Google Cloud Storage or
@@ -214,19 +205,4 @@ func (a *answer) secrets() (secrets []string) {
 func isObjectStore(header http.Header) bool {
 	return slices.ContainsFunc([]string{"X-Amz-Request-Id", "X-Goog-Hash", "X-Guploader-Uploadid", "X-Ms-Request-Id"},
 		func(name string) bool { return header.Get(name) != "" })
-}
-
-// signatures are the query parameters with the signature of an object store's URL, in lower case.
-var signatures = []string{
-	"x-amz-signature", "x-goog-signature", "x-oss-signature", "x-cos-signature", "signature", "sig", "hmac",
-}
-
-// isSigned reports whether u is signed, and so valid for a limited time.
-func isSigned(u *url.URL) bool {
-	for name := range u.Query() {
-		if slices.Contains(signatures, strings.ToLower(name)) {
-			return true
-		}
-	}
-	return false
 }

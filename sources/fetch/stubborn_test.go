@@ -168,7 +168,7 @@ func TestPatienceWithScannersEnds(t *testing.T) {
 	for timeout, want := range map[time.Duration]struct {
 		tries int
 		took  time.Duration
-	}{15 * time.Second: {6, 9 * time.Minute}, 5 * time.Minute: {2, 10 * time.Minute}} {
+	}{15 * time.Second: {5, 6 * time.Minute}, 5 * time.Minute: {2, 10 * time.Minute}} {
 		asked := &load{}
 		inBubble(t, fetch.Options{Timeout: timeout}, func(rw http.ResponseWriter, r *http.Request) {
 			asked.add(1)

@@ -1,17 +1,22 @@
 package fetch
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
-	"maps"
 	"net"
 	"net/http"
+	"net/http/httptrace"
 	"net/netip"
 	"net/url"
 	"slices"
+	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
+
+	"golang.org/x/sync/semaphore"
 )
 
 // curves are the supported curves without post-quantum key exchange. With it, the first message of a handshake is
@@ -21,9 +26,8 @@ var curves = []tls.CurveID{tls.X25519, tls.CurveP256, tls.CurveP384, tls.CurveP5
 // NewTransport returns a transport like those of a Client, for callers that modify it. It connects within the timeout,
 // and uses no proxy.
 func NewTransport(timeout time.Duration) *http.Transport {
-	dialer := &net.Dialer{Timeout: timeout, KeepAlive: keepAlive}
 	return &http.Transport{
-		DialContext:            dialer.DialContext,
+		DialContext:            newDialer(timeout).DialContext,
 		TLSClientConfig:        &tls.Config{GetClientCertificate: noCertificate, CurvePreferences: curves},
 		TLSHandshakeTimeout:    timeout,
 		ForceAttemptHTTP2:      true,
@@ -44,14 +48,18 @@ func NewTransport(timeout time.Duration) *http.Transport {
 	}
 }
 
+// newDialer returns a dialer that gives up before the request does, so that the error is that of the connection.
+func newDialer(timeout time.Duration) *net.Dialer {
+	return &net.Dialer{Timeout: timeout - timeout/8, KeepAlive: keepAlive}
+}
+
 // newTransports returns one transport for documents and one for archives. The one for archives uses HTTP/1.1, so that
 // each archive has its own connection: over a network with long delays, a single connection does not reach the full
 // speed.
-func newTransports(opts Options) (documents, archives *http.Transport) {
-	documents, archives = NewTransport(opts.Timeout), NewTransport(opts.Timeout)
-	sessions := tls.NewLRUClientSessionCache(0) // archives use many connections to few hosts
+func newTransports(opts Options) [2]http.RoundTripper {
+	documents, archives := NewTransport(opts.Timeout), NewTransport(opts.Timeout)
 	for _, t := range []*http.Transport{documents, archives} {
-		t.Proxy, t.TLSClientConfig.ClientSessionCache = opts.Proxy, sessions
+		t.Proxy = opts.Proxy
 		if opts.Connect != nil {
 			t.DialContext = connecting(opts)
 		}
@@ -61,7 +69,7 @@ func newTransports(opts Options) (documents, archives *http.Transport) {
 	archives.Protocols.SetHTTP1(true)
 	archives.TLSClientConfig.NextProtos = []string{"http/1.1"} // so that servers that support only HTTP/2 report that
 	archives.ReadBufferSize = bufferSize
-	return documents, archives
+	return [2]http.RoundTripper{documents, archives}
 }
 
 // An addressError is an address that [Options].Connect refuses.
@@ -77,7 +85,7 @@ func connecting(opts Options) func(ctx context.Context, network, address string)
 		if err != nil {
 			return nil, err
 		}
-		dialer := &net.Dialer{Timeout: opts.Timeout, KeepAlive: keepAlive}
+		dialer := newDialer(opts.Timeout)
 		dialer.Control = func(_, resolved string, _ syscall.RawConn) error {
 			at, err := netip.ParseAddrPort(resolved)
 			if err == nil {
@@ -94,52 +102,44 @@ func connecting(opts Options) func(ctx context.Context, network, address string)
 
 // Trust makes the client accept certificates of these authorities for the host of u, in addition to the others.
 func (c *Client) Trust(u *url.URL, authorities []*x509.Certificate) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	at := hostPort(u)
-	c.trusted[at] = authorities
-	maps.DeleteFunc(c.own, func(t ownTransport, _ *http.Transport) bool { return t.hostPort == at })
+	h := c.host(u)
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.trusted, h.own = authorities, [2]*http.Transport{}
 }
 
-// An ownTransport identifies the separate transport of a host.
-type ownTransport struct {
-	shared   http.RoundTripper // the transport that it replaces
-	hostPort string
-}
-
-// connections is the last link. It sends a request over the shared transport, or over that of its host: a host with TLS
+// connect is the last link. It sends a request over the shared transport, or over that of its host: a host with TLS
 // options has a separate one, so that its connections are not used for other hosts.
-func (c *Client) connections(shared http.RoundTripper) http.RoundTripper {
-	like, ok := shared.(*http.Transport)
-	if !ok {
-		return shared
+func (c *Client) connect(req *http.Request, _ http.RoundTripper) (*http.Response, error) {
+	kind := 0
+	if attemptOf(req).archive {
+		kind = 1
 	}
-	return link(func(req *http.Request) (*http.Response, error) { return c.transport(like, req.URL).RoundTrip(req) })
+	shared, ok := c.shared[kind].(*http.Transport)
+	if !ok {
+		return c.shared[kind].RoundTrip(req)
+	}
+	return c.host(req.URL).transport(kind, shared, c.hostOptions(req.URL), req.URL).RoundTrip(req)
 }
 
-// transport returns the transport for requests to u.
-func (c *Client) transport(shared *http.Transport, u *url.URL) *http.Transport {
-	o := c.hostOptions(u)
-	key := ownTransport{shared, hostPort(u)}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	o.Authorities = slices.Concat(o.Authorities, c.trusted[key.hostPort])
+// transport returns the transport of a kind for requests to u.
+func (h *host) transport(kind int, shared *http.Transport, o HostOptions, u *url.URL) *http.Transport {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	o.Authorities = slices.Concat(o.Authorities, h.trusted)
 	if len(o.Authorities)+len(o.Certificates) == 0 {
 		return shared
 	}
-	if c.own[key] == nil {
-		c.own[key] = newOwnTransport(shared, o, u)
+	if h.own[kind] == nil {
+		h.own[kind] = newOwnTransport(shared, o, u)
 	}
-	return c.own[key]
+	return h.own[kind]
 }
 
 func newOwnTransport(like *http.Transport, o HostOptions, u *url.URL) *http.Transport {
 	t := like.Clone()
 	if t.TLSClientConfig == nil {
 		t.TLSClientConfig = &tls.Config{}
-	}
-	if t.TLSClientConfig.ClientSessionCache != nil { // a session may depend on the client certificate
-		t.TLSClientConfig.ClientSessionCache = tls.NewLRUClientSessionCache(0)
 	}
 	shared := t.TLSClientConfig.Clone()
 	if len(o.Certificates) > 0 {
@@ -172,12 +172,94 @@ func withAuthorities(pool *x509.CertPool, more []*x509.Certificate) *x509.CertPo
 	if pool == nil {
 		pool, _ = x509.SystemCertPool()
 	}
-	if pool == nil {
-		pool = x509.NewCertPool()
-	}
-	pool = pool.Clone()
+	pool = cmp.Or(pool, x509.NewCertPool()).Clone()
 	for _, cert := range more {
 		pool.AddCert(cert)
 	}
 	return pool
+}
+
+// A host is the state shared by all requests to one host and port.
+type host struct {
+	slots *semaphore.Weighted // for the archives being downloaded
+	asks  atomic.Bool         // requests a client certificate, but none is configured
+	lost  atomic.Bool         // could not be reached by all tries of a request, and has not answered since
+
+	reported atomic.Int64 // time of the last event about an unavailable host, in nanoseconds
+
+	opening atomic.Bool   // whether a request has begun to open the first connection for documents
+	opened  chan struct{} // closed by open, when that is open or has failed
+	open    func()
+
+	mu      sync.Mutex
+	trusted []*x509.Certificate // further authorities
+	own     [2]*http.Transport  // if it has TLS options: for documents and for archives
+	until   time.Time           // the end of the last pause; zero if there was none
+	waited  bool                // whether a request has waited for that
+	pauses  int                 // number of pauses since the last good answer
+}
+
+// host returns the state of the host of u.
+func (c *Client) host(u *url.URL) *host {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	key := hostPort(u)
+	h, ok := c.hosts[key]
+	if !ok {
+		h = &host{slots: semaphore.NewWeighted(int64(c.opts.PerHost)), opened: make(chan struct{})}
+		h.open = sync.OnceFunc(func() { close(h.opened) })
+		c.hosts[key] = h
+	}
+	return h
+}
+
+// opening is the link that lets the first request for a document open a connection to a host before others are sent,
+// because over HTTP/2 all can share it: otherwise each of the first requests would open its own. The others wait only
+// briefly.
+func (c *Client) opening(req *http.Request, next http.RoundTripper) (*http.Response, error) {
+	h := c.host(req.URL)
+	if attemptOf(req).archive {
+		return next.RoundTrip(req)
+	}
+	if !h.opening.Swap(true) {
+		defer h.open()
+		trace := &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { h.open() }}
+		return next.RoundTrip(req.WithContext(httptrace.WithClientTrace(req.Context(), trace)))
+	}
+	select {
+	case <-h.opened:
+	case <-time.After(maxOpening):
+	case <-req.Context().Done():
+		return nil, req.Context().Err()
+	}
+	return next.RoundTrip(req)
+}
+
+// A slot is the permission to download an archive from a host, or to read a large document.
+type slot struct{ of *semaphore.Weighted } // nil while there is none
+
+func (s *slot) release() {
+	if s.of != nil {
+		s.of.Release(1)
+		s.of = nil
+	}
+}
+
+// limiting is the link that limits the archives being downloaded from one host. A request waits for a slot at its host,
+// and first releases the slot that its attempt has at another one. As no request waits while it has one, there is no
+// deadlock.
+func (c *Client) limiting(req *http.Request, next http.RoundTripper) (*http.Response, error) {
+	h, s := c.host(req.URL), attemptOf(req).slot
+	if s == nil || s.of == h.slots {
+		return next.RoundTrip(req)
+	}
+	s.release()
+	if !h.slots.TryAcquire(1) {
+		c.emit(Event{URL: bare(req.URL), Host: req.URL.Host})
+		if err := h.slots.Acquire(req.Context(), 1); err != nil {
+			return nil, err
+		}
+	}
+	s.of = h.slots
+	return next.RoundTrip(req)
 }

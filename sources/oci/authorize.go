@@ -75,6 +75,9 @@ type roundTripper func(*http.Request) (*http.Response, error)
 // RoundTrip implements [http.RoundTripper].
 func (f roundTripper) RoundTrip(req *http.Request) (*http.Response, error) { return f(req) }
 
+// A credentialsError is a failure to find credentials, or to get a token for them. The library wraps it.
+type credentialsError struct{ error }
+
 // Send implements [fetch.Authorizer]. The library sends the request, gets a token if the registry requires one, and
 // sends it again.
 func (a *authorizer) Send(req *http.Request, next http.RoundTripper) (*http.Response, error) {
@@ -84,12 +87,12 @@ func (a *authorizer) Send(req *http.Request, next http.RoundTripper) (*http.Resp
 	over := roundTripper(func(r *http.Request) (*http.Response, error) {
 		own := *r.URL == *req.URL
 		if err := a.checkRealm(r); err != nil && !own {
-			return nil, &fetch.CredentialsError{Err: err}
+			return nil, &credentialsError{err}
 		}
 		resp, err := next.RoundTrip(r)
 		switch {
 		case err != nil && !own:
-			return nil, &fetch.TokenError{URL: r.URL, Err: err}
+			return nil, fmt.Errorf("the token server %s: %w", fetch.Printable(r.URL.Host), err)
 		case err != nil, own && resp.StatusCode != http.StatusUnauthorized, !own && resp.StatusCode == http.StatusOK:
 			return resp, err
 		}
@@ -114,7 +117,7 @@ func (a *authorizer) Send(req *http.Request, next http.RoundTripper) (*http.Resp
 			}
 			c, err := a.access.Credentials(ctx, Repository{a.registry, name})
 			if err != nil {
-				return auth.EmptyCredential, &fetch.CredentialsError{Err: err}
+				return auth.EmptyCredential, &credentialsError{err}
 			}
 			g.used.Store(c != Credentials{})
 			return auth.Credential{
@@ -128,7 +131,7 @@ func (a *authorizer) Send(req *http.Request, next http.RoundTripper) (*http.Resp
 	}
 	// The errors of the library contain URLs, and lose the status.
 	refused, answered := errors.AsType[*fetch.StatusError](err)
-	without, failed := errors.AsType[*fetch.CredentialsError](err)
+	without, failed := errors.AsType[*credentialsError](err)
 	sent, network := errors.AsType[*url.Error](err)
 	switch {
 	case answered:
@@ -136,11 +139,11 @@ func (a *authorizer) Send(req *http.Request, next http.RoundTripper) (*http.Resp
 	case errors.Is(err, auth.ErrBasicCredentialNotFound):
 		return denied, nil
 	case failed:
-		return nil, without
+		return nil, without.error
 	case network && sent.Op != "parse":
 		return nil, sent.Err
 	}
-	return nil, &fetch.CredentialsError{Err: cmp.Or(errors.Unwrap(err), err)} // without the method and the URL
+	return nil, cmp.Or(errors.Unwrap(err), err) // without the method and the URL
 }
 
 // scoped returns a context for requests about a repository, so that a token is requested for what they need.

@@ -108,7 +108,7 @@ func parseIndex(doc *fetch.Document) (*index, error) {
 	if err == nil && stated.Algorithm().FromBytes(doc.Body) != stated {
 		return nil, fmt.Errorf("the index has the digest %s, and not %s, which the registry states", x.digest, stated)
 	}
-	kind, _, _ := mime.ParseMediaType(doc.ContentType)
+	kind, _, _ := mime.ParseMediaType(doc.Header.Get("Content-Type"))
 	err = decode(doc, &x.Index)
 	switch {
 	case kind != v1.MediaTypeImageIndex:

@@ -16,7 +16,7 @@ import (
 
 func document(header map[string]string, body string) *fetch.Document {
 	at, _ := url.Parse("https://example.com/v2/acme/widget/blobs/uploads/")
-	doc := &fetch.Document{URL: at, Header: http.Header{}, Body: []byte(body), ContentType: header["Content-Type"]}
+	doc := &fetch.Document{URL: at, Header: http.Header{}, Body: []byte(body)}
 	for name, value := range header {
 		doc.Header.Set(name, value)
 	}

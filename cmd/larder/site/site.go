@@ -317,7 +317,7 @@ func (s *Site) clientOptions(config *cliconfig.Config) fetch.Options {
 		opts.Tries = 2
 	}
 	if n := config.Registry.DiscoveryRetries; n != nil {
-		opts.Tries, opts.Patient = *n+1, true
+		opts.Tries = *n + 1
 	}
 	if n := config.Registry.DownloadRetries; n != nil {
 		opts.DownloadTries = *n + 1

@@ -1,75 +1,60 @@
 package fetch
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
-	"net/http/httptrace"
 	"net/url"
 	"runtime"
+	"slices"
 	"strings"
-	"sync/atomic"
 	"syscall"
 
 	"github.com/larder-cli/larder/sources"
 )
 
-// A connection is the state of that of a request, in whose context it is.
-type connection struct {
-	host      *host
-	tunnelled atomic.Bool // the proxy has reported that the tunnel to the host is open
-	stands    atomic.Bool // connected to the host, including TLS; without TLS, connected to the proxy
-}
-
-// connectionKey is the key of the *connection in a context.
-type connectionKey struct{}
+// hostKey is the key of the *host of a request in its context.
+type hostKey struct{}
 
 // explaining is the link that describes why there was no answer.
-func (c *Client) explaining(next http.RoundTripper) http.RoundTripper {
-	return link(func(req *http.Request) (*http.Response, error) {
-		u := req.URL
-		proxy, variable, err := c.proxyOf(u)
-		if err != nil { // no request can be sent
-			return nil, err
+func (c *Client) explaining(req *http.Request, next http.RoundTripper) (*http.Response, error) {
+	u, h := req.URL, c.host(req.URL)
+	proxy, _, err := c.proxyOf(u)
+	if err != nil { // no request can be sent
+		return nil, err
+	}
+	resp, err := next.RoundTrip(req.WithContext(context.WithValue(req.Context(), hostKey{}, h)))
+	if err == nil {
+		resp.Request = cmp.Or(resp.Request, req)
+		return resp, nil
+	}
+	op, isOp := errors.AsType[*net.OpError](err)
+	ofProxy := isOp && op.Op == "proxyconnect" // such as an error of TLS with the proxy
+	switch err = ended(req.Context(), describe(err)); {
+	case has[*net.DNSError](err), isDial(err):
+		down := &UnreachableError{Host: u.Host, Err: err}
+		if proxy != nil {
+			down.Host, down.Proxy = proxy.Host, true
 		}
-		conn := &connection{host: c.host(u)}
-		trace := &httptrace.ClientTrace{
-			TLSHandshakeStart: func() { // with a proxy that uses TLS too, it may be the handshake with the proxy
-				conn.tunnelled.CompareAndSwap(false, proxy != nil && proxy.Scheme != "https")
-			},
-			GotConn: func(httptrace.GotConnInfo) { conn.stands.Store(true) },
-		}
-		ctx := context.WithValue(req.Context(), connectionKey{}, conn)
-		resp, err := next.RoundTrip(req.WithContext(httptrace.WithClientTrace(ctx, trace)))
-		if err == nil {
-			return resp, nil
-		}
-		stands, tunnelled := conn.stands.Load(), conn.tunnelled.Load()
-		err = ended(ctx, describe(err))
-		if !stands {
-			err = c.disconnected(u, proxy, err)
-		}
-		switch {
-		case proxy == nil || namesProxy(err) || errors.Is(err, context.Canceled):
-		case stands && u.Scheme == "http", !stands && tunnelled && temporary(err): // not an error of TLS with the host
-			err = c.mayBeProxy(u, err)
-		case !stands && !tunnelled:
-			err = sources.WithHint(&ProxyError{Proxy: proxy.Host, Host: u.Host, Err: err},
-				"check the proxy that %s names, or add the host to NO_PROXY if it can be reached without a proxy", variable)
-		}
-		return nil, c.suggestHostOptions(u, conn.host, err)
-	})
+		err = meantHost(down, u.Host, "check the network connection and the proxy settings (HTTPS_PROXY, NO_PROXY); "+
+			"--offline uses the packages on this machine only")
+	case ofProxy || temporary(err):
+		err = c.mayBeProxy(u, err)
+	}
+	return nil, c.suggestHostOptions(u, h, err)
 }
 
 // noCertificate returns no certificate, and records that the host requests one. Servers that require one close the
 // connection, and rarely give the reason.
 func noCertificate(requested *tls.CertificateRequestInfo) (*tls.Certificate, error) {
-	if c, ok := requested.Context().Value(connectionKey{}).(*connection); ok {
-		c.host.asks.Store(true)
+	if h, ok := requested.Context().Value(hostKey{}).(*host); ok {
+		h.asks.Store(true)
 	}
 	return &tls.Certificate{}, nil
 }
@@ -83,7 +68,8 @@ func describe(err error) error {
 	op := innermost(err)
 	text, hint, final := "", "", true
 	switch {
-	case has[*ProxyError](err), errors.Is(err, http.ErrSchemeMismatch): // temporary has a rule for proxies
+	case has[proxyError](err), errors.Is(err, http.ErrSchemeMismatch):
+		return err
 	case errors.As(err, &certificate):
 		text = "TLS: " + strings.TrimPrefix(certificate.Err.Error(), "x509: ")
 	case errors.As(err, &record):
@@ -98,12 +84,8 @@ func describe(err error) error {
 		case strings.Contains(text, "no application protocol"):
 			hint = "allow HTTP/1.1 on the server: Larder requests archives over it"
 		}
-	case errors.Is(err, io.ErrUnexpectedEOF):
-		final = false
 	case errors.Is(err, io.EOF):
 		text, final = "the server closed the connection without an answer", false
-	case strings.HasSuffix(err.Error(), "TLS handshake timeout"): // net/http exports no type for it
-		text, final = "the TLS handshake timed out", false
 	default:
 		text, final = plainOp(op), false
 	}
@@ -121,44 +103,38 @@ func describe(err error) error {
 
 // plainDNS describes a DNS error, with the name server.
 func plainDNS(e *net.DNSError) string {
-	text := e.Err
-	if op, _, _ := strings.Cut(text, " "); op == "dial" || op == "read" || op == "write" {
-		text = text[strings.LastIndex(text, ": ")+1:]
-	}
-	server, port, err := net.SplitHostPort(e.Server)
-	if err != nil || port != "53" {
-		server = e.Server
-	}
-	switch text = strings.TrimSpace(text); {
+	server := strings.TrimSuffix(e.Server, ":53")
+	switch {
 	case e.IsTimeout:
 		return strings.TrimSpace("no answer from the DNS server " + server)
-	case e.Server == "":
-		return text
+	case server == "":
+		return e.Err
 	}
-	return text + " (DNS server " + server + ")"
+	return reason(e) + " (DNS server " + server + ")"
 }
 
 // plainOp describes a failed network operation, with the address. It is empty for unknown errors.
 func plainOp(e *net.OpError) string {
-	if e == nil {
-		return ""
-	}
 	text := ""
-	errno, isSystem := errors.AsType[syscall.Errno](e)
 	switch {
+	case e == nil:
 	case e.Timeout():
 		text = "the connection timed out"
-	case isSystem:
-		text = errno.Error()
+	case has[syscall.Errno](e):
+		text = reason(e.Err)
 	case e.Op == "dial" && !errors.Is(e, context.Canceled):
 		text = e.Err.Error()
-	default:
-		return ""
 	}
-	if e.Addr != nil {
+	if text != "" && e.Addr != nil {
 		text += " (" + e.Addr.String() + ")"
 	}
 	return text
+}
+
+// reason returns the last part of the text of an error of Go's network packages, which first names system calls.
+func reason(err error) string {
+	text := err.Error()
+	return strings.TrimSpace(text[strings.LastIndex(text, ": ")+1:])
 }
 
 // innermost returns the innermost network operation in err, or nil.
@@ -167,6 +143,12 @@ func innermost(err error) (last *net.OpError) {
 		last = op
 	}
 	return last
+}
+
+// isDial reports whether err is the failure to connect.
+func isDial(err error) bool {
+	op := innermost(err)
+	return op != nil && op.Op == "dial"
 }
 
 // An UnreachableError reports a failure to connect to a host. It wraps the cause, such as a [net.DNSError].
@@ -190,25 +172,6 @@ func (e *UnreachableError) Unwrap() error { return e.Err }
 func unreachable(err error) *UnreachableError {
 	e, _ := errors.AsType[*UnreachableError](err)
 	return e
-}
-
-// disconnected returns an [UnreachableError] if err is the failure to connect to the host of u or to its proxy (nil if
-// it has none).
-func (c *Client) disconnected(u, proxy *url.URL, err error) error {
-	op := innermost(err)
-	stalled := errors.Is(err, ErrStalled)
-	if !stalled && !has[*net.DNSError](err) && (op == nil || op.Op != "dial") {
-		return err
-	}
-	if stalled {
-		err = &worded{"no connection within " + c.opts.Timeout.String(), err}
-	}
-	unreachable := &UnreachableError{Host: u.Host, Err: err}
-	if proxy != nil {
-		unreachable.Host, unreachable.Proxy = proxy.Host, true
-	}
-	return meantHost(unreachable, u.Host, "check the network connection and the proxy settings (HTTPS_PROXY, NO_PROXY); "+
-		"--offline uses the packages on this machine only")
 }
 
 // meantHost adds a hint to the error about a host that can't be reached: the engine's registry that the host may be a
@@ -241,4 +204,71 @@ func (c *Client) suggestHostOptions(u *url.URL, h *host, err error) error {
 			"add host %[1]q with client_certificate and client_key to %[2]s", u.Host, c.opts.HostsFile)
 	}
 	return err
+}
+
+// A proxyError is caused by a proxy, or may be, so it means nothing about the contents of the host.
+type proxyError struct{ error }
+
+func (e proxyError) Unwrap() error { return e.error }
+
+// namesProxy reports whether err already names the proxy, or the host that can't be reached without one.
+func namesProxy(err error) bool {
+	return has[proxyError](err) || unreachable(err) != nil
+}
+
+// proxyOf returns the proxy for requests to u and the environment variable that sets it, or nil.
+func (c *Client) proxyOf(u *url.URL) (proxy *url.URL, variable string, err error) {
+	if c.opts.Proxy == nil || c.opts.Transport != nil {
+		return nil, "", nil
+	}
+	proxy, err = c.opts.Proxy(&http.Request{URL: u})
+	return proxy, strings.ToUpper(u.Scheme) + "_PROXY", err
+}
+
+// mayBeProxy returns err with the proxy that may have caused it. Without TLS, a proxy can answer in place of the host,
+// and the two cannot be distinguished.
+func (c *Client) mayBeProxy(u *url.URL, err error) error {
+	proxy, variable, _ := c.proxyOf(u)
+	if err == nil || proxy == nil || namesProxy(err) || errors.Is(err, context.Canceled) {
+		return err
+	}
+	err = proxyError{fmt.Errorf("%w (through the proxy %s)", err, proxy.Host)}
+	return sources.WithHint(err, "this may come from the proxy that %s names: "+
+		"if %s can be reached without it, add the host to NO_PROXY", variable, u.Host)
+}
+
+// checkProxy returns an error if the proxy rejects the connection.
+func checkProxy(_ context.Context, proxy *url.URL, asked *http.Request, resp *http.Response) error {
+	if resp.StatusCode == http.StatusOK {
+		return nil
+	}
+	return refusedByProxy(proxy, "HTTPS_PROXY", asked.Host, resp)
+}
+
+// refusedByProxy returns the error for a rejection of the proxy that a variable names, with a hint.
+func refusedByProxy(proxy *url.URL, variable, host string, resp *http.Response) error {
+	status := &StatusError{Code: resp.StatusCode}
+	err := error(proxyError{fmt.Errorf("the proxy %s refused the connection to %s: %s", proxy.Host, host, status.Error())})
+	if status.Temporary() {
+		err = broken{err}
+	}
+	if status.Code != http.StatusProxyAuthRequired {
+		name, _, _ := strings.Cut(host, ":")
+		return meantHost(err, name, fmt.Sprintf("ask the operator of the proxy that %s names to allow %s, "+
+			"or add the host to NO_PROXY", variable, host))
+	}
+	offers := resp.Header.Values("Proxy-Authenticate")
+	for i, offer := range offers {
+		scheme, _, _ := strings.Cut(strings.TrimSpace(offer), " ")
+		offers[i] = Printable(scheme)
+	}
+	basic := len(offers) == 0 || slices.ContainsFunc(offers, func(s string) bool { return strings.EqualFold(s, "Basic") })
+	switch {
+	case !basic:
+		return sources.WithHint(err, "the proxy requires authentication by %s; larder supports Basic only",
+			strings.Join(offers[:min(len(offers), maxQuoted)], ", "))
+	case proxy.User != nil:
+		return sources.WithHint(err, "the proxy refused the user and password in %s", variable)
+	}
+	return sources.WithHint(err, "the proxy requires authentication: set %s=http://USER:PASSWORD@%s", variable, proxy.Host)
 }
