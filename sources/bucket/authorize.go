@@ -89,6 +89,6 @@ func regionIn(resp *http.Response) string {
 
 // Hint implements [fetch.Authorizer].
 func (a authorizer) Hint(refusal *fetch.StatusError) string {
-	_, hint := a.meaning(refusal)
+	hint, _ := a.meaning(refusal)
 	return hint
 }

@@ -132,7 +132,7 @@ func (c *chain) search(ctx context.Context) (got credentials.Value, err error) {
 	return got, cmp.Or(err, ctx.Err())
 }
 
-// profileSettings are those of which a profile with credentials has one.
+// profileSettings are the settings that describe credentials. A profile with credentials has one of them.
 var profileSettings = []string{
 	"aws_access_key_id", "aws_secret_access_key", "credential_process",
 	"role_arn", "sso_session", "sso_start_url", "sso_account_id", "login_session",

@@ -90,7 +90,7 @@ func (b *Bucket) failure(ctx context.Context, key string, err error) error {
 	e := b.fail(key, err)
 	if refusal := refusalIn(err); refusal != nil {
 		e.Code = codeOf(refusal)
-		e.kind, _ = b.meaning(refusal)
+		_, e.kind = b.meaning(refusal)
 	}
 	switch unreachable := errors.As(err, new(*fetch.UnreachableError)); {
 	case e.Code == "NoSuchBucket":
@@ -110,29 +110,29 @@ func codeOf(refusal *fetch.StatusError) string {
 	return refusal.Codes[0]
 }
 
-// meaning returns the error that an answer matches, or nil, and what to do about it, if anything is known.
-func (b *Bucket) meaning(refusal *fetch.StatusError) (kind error, hint string) {
+// meaning returns what to do about an answer, if anything is known, and the error that it matches, or nil.
+func (b *Bucket) meaning(refusal *fetch.StatusError) (hint string, kind error) {
 	status, code, host := refusal.Code, codeOf(refusal), b.URL("").Host
 	conditional := refusal.Request.Header.Get("If-Match")+refusal.Request.Header.Get("If-None-Match") != ""
 	switch {
 	case status == http.StatusPreconditionFailed, code == "ConditionalRequestConflict", conditional && code == "NoSuchKey":
-		return ErrChanged, ""
+		return "", ErrChanged
 	case conditional && status == http.StatusNotImplemented:
-		return ErrNoConditions, "use a store with conditional writes, or update it; " +
-			"without them, copy the mirror with another tool, one copy at a time"
+		return "use a store with conditional writes, or update it; " +
+			"without them, copy the mirror with another tool, one copy at a time", ErrNoConditions
 	case code == "NoSuchBucket":
-		return sources.ErrNotFound, fmt.Sprintf("create the bucket on %s, or name the store that has it in --endpoint", host)
+		return fmt.Sprintf("create the bucket on %s, or name the store that has it in --endpoint", host), sources.ErrNotFound
 	case code == "NoSuchKey":
-		return sources.ErrNotFound, ""
+		return "", sources.ErrNotFound
 	case code == "" && status == http.StatusNotFound:
-		return nil, fmt.Sprintf("name the URL of an S3-compatible store in --endpoint or AWS_ENDPOINT_URL_S3: "+
-			"%s doesn't answer like one", host)
+		return fmt.Sprintf("name the URL of an S3-compatible store in --endpoint or AWS_ENDPOINT_URL_S3: "+
+			"%s doesn't answer like one", host), nil
 	case status < 400:
-		return nil, "name the address that the store redirects to in --endpoint"
+		return "name the address that the store redirects to in --endpoint", nil
 	case errors.Is(refusal, fetch.ErrUnauthorized):
-		return fetch.ErrUnauthorized, b.unauthorized(refusal, code)
+		return b.unauthorized(refusal, code), fetch.ErrUnauthorized
 	}
-	return nil, ""
+	return "", nil
 }
 
 // unauthorized returns the hint for a request that the store refused.

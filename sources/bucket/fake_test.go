@@ -1,7 +1,6 @@
 package bucket_test
 
 import (
-	"bytes"
 	"context"
 	"crypto/sha256"
 	"fmt"
@@ -119,12 +118,6 @@ func (f *fake) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("ETag", strconv.Quote(etagOf(old)))
 		_, _ = w.Write(old)
 	}
-}
-
-// upload uploads the object "a".
-func upload(t *testing.T, b *bucket.Bucket, data []byte) error {
-	_, err := b.Upload(t.Context(), "a", bytes.NewReader(data), int64(len(data)), sha256.Sum256(data), bucket.WriteOptions{})
-	return err
 }
 
 // refuse answers with an error.

@@ -1,11 +1,13 @@
 package fetch_test
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/larder-cli/larder/sources/fetch"
 	"github.com/larder-cli/larder/sources/sourcetest"
@@ -15,7 +17,8 @@ import (
 func TestPeekReadsTheBeginning(t *testing.T) {
 	w := sourcetest.New(t)
 	w.Add("example.test/acme/widget", "1.0.0", sourcetest.Release{Size: 3_000_000})
-	client := fetch.New(fetch.Options{Transport: w.Client().Transport})
+	sleep := func(ctx context.Context, _ time.Duration) error { return ctx.Err() }
+	client := fetch.New(fetch.Options{Transport: w.Client().Transport, Sleep: sleep})
 	const at = "https://example.test/archives/example.test/acme/widget/1.0.0/" +
 		"terraform-provider-widget_1.0.0_linux_amd64.zip"
 

@@ -92,14 +92,14 @@ func storeSupply(text string, before ...func()) Supply {
 	}
 }
 
-// id returns the package for testing stores, for an architecture.
-func (s *storeTest) id(arch string) sources.PackageID {
-	return PackageID(s, "example.test/acme/widget", "1.0.0", "linux_"+arch)
+// id returns the package for testing stores.
+func (s *storeTest) id() sources.PackageID {
+	return PackageID(s, "example.test/acme/widget", "1.0.0", "linux_amd64")
 }
 
 func (s *storeTest) put(store WholeStore, text string) sources.Stored {
 	s.Helper()
-	stored, err := Put(s.Context(), store, s.id("amd64"), storeSupply(text))
+	stored, err := Put(s.Context(), store, s.id(), storeSupply(text))
 	Check(s, err)
 	return stored
 }
@@ -108,15 +108,15 @@ func (s *storeTest) put(store WholeStore, text string) sources.Stored {
 // empty, it checks that the store has no package.
 func (s *storeTest) same(store WholeStore, when string, want sources.Hash) {
 	s.Helper()
-	got, err := store.Get(s.Context(), s.id("amd64"))
-	ids, errIDs := store.PackagesOf(s.Context(), s.id("amd64").Provider)
+	got, err := store.Get(s.Context(), s.id())
+	ids, errIDs := store.PackagesOf(s.Context(), s.id().Provider)
 	Expect(s, errIDs == nil, "%s: listing: %v", when, errIDs)
 	if want == "" {
 		ErrorIs(s, err, sources.ErrNotFound, when, got)
 		return
 	}
 	Expect(s, err == nil && got.H1 == want && got.Differs == "", "%s: got %+v, %v, want %s", when, got, err, want)
-	Expect(s, slices.Contains(ids, s.id("amd64")), "%s: the store lists %v", when, ids)
+	Expect(s, slices.Contains(ids, s.id()), "%s: the store lists %v", when, ids)
 }
 
 // A stored package is available to this process and to the next one, with all
@@ -172,7 +172,7 @@ func (s *storeTest) notAtAll() {
 				ctx, cancel := context.WithCancel(s.Context())
 				from := storeSupply("another")
 				spoil(&from, cancel)
-				_, err := Put(ctx, store, s.id("amd64"), from)
+				_, err := Put(ctx, store, s.id(), from)
 				cancel()
 				Expect(s, err != nil, "%s: no error", name)
 				s.same(store, name, there)
@@ -202,7 +202,7 @@ func (s *storeTest) writers() {
 		var wg sync.WaitGroup
 		for range 8 {
 			wg.Go(func() {
-				_, err := Put(s.Context(), store, s.id("amd64"), from)
+				_, err := Put(s.Context(), store, s.id(), from)
 				Expect(s, err == nil, "%v", err)
 			})
 		}
@@ -225,7 +225,7 @@ func (s *storeTest) readers() {
 		for range 2 {
 			wg.Go(func() {
 				for whole := true; whole && !done.Load(); {
-					got, err := store.Get(s.Context(), s.id("amd64"))
+					got, err := store.Get(s.Context(), s.id())
 					switch {
 					case err == nil:
 						whole = want[got.H1]
@@ -341,20 +341,20 @@ func (s *storeTest) improved() {
 	}
 	unsigned.Judge = func(sources.Contents) (sources.Proof, error) { return sources.Proof{Matched: true}, nil }
 	s.with(func(store WholeStore) {
-		got, err := Put(s.Context(), store, s.id("amd64"), unsigned)
+		got, err := Put(s.Context(), store, s.id(), unsigned)
 		unproved := err == nil && got.Signed == nil && got.Report.Verdict == sources.HashOnly
 		Expect(s, unproved, "unsigned: got %+v, %v", got, err)
 	})
 	better := unsigned
 	better.Improve = func(sources.Stored) (*sources.Signed, sources.Proof) { return signed, ByRegistryKey }
 	s.with(func(store WholeStore) {
-		_, err := Put(s.Context(), store, s.id("amd64"), better)
+		_, err := Put(s.Context(), store, s.id(), better)
 		Check(s, err)
 	})
 	s.with(func(store WholeStore) {
 		for _, get := range []func() (sources.Stored, error){
-			func() (sources.Stored, error) { return store.Get(s.Context(), s.id("amd64")) },
-			func() (sources.Stored, error) { return store.Recall(s.id("amd64")) },
+			func() (sources.Stored, error) { return store.Get(s.Context(), s.id()) },
+			func() (sources.Stored, error) { return store.Recall(s.id()) },
 		} {
 			got, err := get()
 			proved := err == nil && got.Signed != nil && got.Report.Verdict == sources.SelfSigned && got.Proof.Matched
