@@ -46,6 +46,7 @@ func ociHandler(s *Server) http.Handler {
 	handler := registry.New(registry.WithReferrersSupport(true), registry.WithBlobHandler(b), registry.Logger(log.New(io.Discard, "", 0)))
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		query, to := r.URL.Query(), strings.TrimSuffix(strings.TrimPrefix(r.URL.Path, "/v2/"), "/blobs/uploads/")
+		r.URL.Host = "" // as in requests over a connection, because names of repositories begin with it
 		if r.Method != http.MethodPost || !b.mount(query.Get("mount"), query.Get("from"), to) {
 			handler.ServeHTTP(w, r)
 			return
