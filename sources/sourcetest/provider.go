@@ -57,7 +57,7 @@ func WriteExecutable(t testing.TB, path string, contents []byte) {
 func goTool(dir, name string) (string, error) {
 	cmd := exec.Command("go", "tool", "-n", name)
 	cmd.Dir = filepath.Join(moduleDir(), filepath.FromSlash(dir))
-	cmd.Env = append(os.Environ(), "GOWORK=off", "CGO_ENABLED=0")
+	cmd.Env = append(os.Environ(), "GOWORK=off")
 	out, err := cmd.Output()
 	if exit, ok := errors.AsType[*exec.ExitError](err); ok {
 		err = fmt.Errorf("building %s: %s", name, exit.Stderr)
