@@ -483,6 +483,21 @@ func TestPruneKeepsWhatIsNamedElsewhere(t *testing.T) {
 	}
 }
 
+// The index of a provider without versions is empty. If there never was one, none is written.
+func TestPruneOfAllVersions(t *testing.T) {
+	p := inOnePlace(t)
+	r := released(t, provider, "1.0.0", 1000, "linux_amd64")
+	nothing := publish.Release{Release: r.Release}
+	p.push(publish.Options{Prune: prune}, nothing)
+	_, err := os.Lstat(p.widget())
+	sourcetest.ErrorIs(t, err, os.ErrNotExist, "the directory of the provider")
+	p.push(publish.Options{}, r)
+	p.push(publish.Options{Prune: prune}, nothing)
+	sourcetest.ReadFile(t, filepath.Join(p.widget(), "index.json"))
+	sourcetest.EqualSlices(t, p.platforms(), nil)
+	p.sound()
+}
+
 // After an error, nothing is removed.
 func TestPruneAfterAnError(t *testing.T) {
 	old, r := released(t, provider, "1.0.0", 1000, "linux_amd64"), released(t, provider, "2.0.0", 1000, "linux_amd64")
