@@ -89,7 +89,7 @@ func (b *Bucket) failure(ctx context.Context, key string, err error) error {
 	}
 	e := b.fail(key, err)
 	if refusal := refusalIn(err); refusal != nil {
-		e.Code = codeOf(refusal)
+		e.Code = b.codeOf(refusal)
 		_, e.kind = b.meaning(refusal)
 	}
 	switch unreachable := errors.As(err, new(*fetch.UnreachableError)); {
@@ -103,16 +103,19 @@ func (b *Bucket) failure(ctx context.Context, key string, err error) error {
 }
 
 // codeOf returns the store's name for an error, or "".
-func codeOf(refusal *fetch.StatusError) string {
-	if len(refusal.Codes) == 0 {
-		return ""
+func (b *Bucket) codeOf(refusal *fetch.StatusError) string {
+	switch {
+	case len(refusal.Codes) > 0:
+		return refusal.Codes[0]
+	case refusal.Code == http.StatusNotFound && refusal.Request.URL.Path != b.urlOf("", "").Path: // stores name a missing bucket
+		return "NoSuchKey"
 	}
-	return refusal.Codes[0]
+	return ""
 }
 
 // meaning returns what to do about an answer, if anything is known, and the error that it matches, or nil.
 func (b *Bucket) meaning(refusal *fetch.StatusError) (hint string, kind error) {
-	status, code, host := refusal.Code, codeOf(refusal), b.URL("").Host
+	status, code, host := refusal.Code, b.codeOf(refusal), b.URL("").Host
 	conditional := refusal.Request.Header.Get("If-Match")+refusal.Request.Header.Get("If-None-Match") != ""
 	switch {
 	case status == http.StatusPreconditionFailed, code == "ConditionalRequestConflict", conditional && code == "NoSuchKey":
