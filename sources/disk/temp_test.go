@@ -15,7 +15,7 @@ import (
 func TestWriteFileRemovesAbandonedFiles(t *testing.T) {
 	dir, long := t.TempDir(), time.Now().Add(-2*disk.Abandoned)
 	const left, running = ".a.hcl.ABCDEFGHIJKLMNOPQRSTUVWXYZ", ".a.hcl.ABCDEFGHIJKLMNOPQRSTUVWXY2"
-	kept := []string{".a.hcl.swp", ".a.hcl.abcdefghijklmnopqrstuvwxyz", ".b.hcl.ABCDEFGHIJKLMNOPQRSTUVWXYZ", running}
+	kept := []string{".a.hcl.swp", ".a.hcl.01010101010101010101010101", ".b.hcl.ABCDEFGHIJKLMNOPQRSTUVWXYZ", running}
 	for _, name := range append(slices.Clone(kept), left) {
 		path := write(t, "text", dir, name)
 		if name != running {
