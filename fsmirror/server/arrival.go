@@ -118,11 +118,32 @@ type reader struct {
 	file       *os.File
 	generation int // of the file
 	at         int64
+	first      []byte // bytes that were read already
 }
 
-// reader returns a reader once there are bytes for it. Size is that of the archive, or 0 if it is unknown. If the
+// firstRead is how many bytes a reader has, at most, when the answer begins.
+const firstRead = 32 << 10
+
+// reader returns a reader once there are bytes for it. It has the first ones: a download that begins again before a
+// client has any changes nothing for that client. Size is that of the archive, or 0 if it is unknown. If the
 // archive was on this machine already, the reader is nil: it is in the mirror then.
 func (a *Arrival) reader(ctx context.Context) (r *reader, size int64, err error) {
+	for first := make([]byte, firstRead); ; {
+		if r, size, err = a.open(ctx); err != nil || r == nil {
+			return nil, 0, err
+		}
+		n, err := r.Read(first)
+		switch r.first = first[:n]; {
+		case err == nil, errors.Is(err, io.EOF):
+			return r, size, nil
+		case !errors.Is(err, errRestarted):
+			return nil, 0, err
+		}
+	}
+}
+
+// open returns a reader of the bytes that there are, once there are any.
+func (a *Arrival) open(ctx context.Context) (r *reader, size int64, err error) {
 	var failed error
 	err = a.await(ctx, func() bool {
 		if failed = a.err; failed == nil && a.file != nil && (a.ended || a.done > heldBack) {
@@ -135,6 +156,11 @@ func (a *Arrival) reader(ctx context.Context) (r *reader, size int64, err error)
 
 // Read implements [io.Reader].
 func (r *reader) Read(p []byte) (int, error) {
+	if len(r.first) > 0 {
+		n := copy(p, r.first)
+		r.first = r.first[n:]
+		return n, nil
+	}
 	var until int64
 	var end error // after these bytes
 	err := r.of.await(r.ctx, func() bool {
@@ -152,6 +178,8 @@ func (r *reader) Read(p []byte) (int, error) {
 	switch {
 	case n > 0:
 		err = nil
+	case errors.Is(err, os.ErrClosed):
+		err = errRestarted
 	case errors.Is(err, io.EOF): // another program has shortened the file
 		err = io.ErrUnexpectedEOF
 	}

@@ -47,3 +47,23 @@ func TestShortenedArrival(t *testing.T) {
 	sourcetest.ErrorIs(t, err, io.ErrUnexpectedEOF)
 	a.end(err)
 }
+
+// A client that waits for its first bytes isn't concerned by a download that begins again.
+func TestArrivalThatBeginsAgain(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "partial")
+	sourcetest.Check(t, os.WriteFile(path, make([]byte, heldBack+2), 0o644))
+	a := newArrival()
+	a.enter()
+	defer a.leave()
+	sourcetest.Check(t, a.Observe(sources.Arriving{Path: path, Done: heldBack + 1}))
+	sourcetest.Check(t, a.file.Close()) // as if it began again before the client reads
+	go func() {
+		_ = a.Observe(sources.Arriving{Path: path})
+		_ = a.Observe(sources.Arriving{Path: path, Done: heldBack + 2})
+		a.end(nil)
+	}()
+	r, _, err := a.reader(t.Context())
+	sourcetest.Check(t, err)
+	got, err := io.ReadAll(r)
+	sourcetest.Expect(t, err == nil && len(got) == heldBack+2, "%d bytes, %v", len(got), err)
+}
