@@ -336,3 +336,12 @@ func TestCreateRefuses(t *testing.T) {
 		}
 	})
 }
+
+// A bundle without anything to import is empty, and no other one is.
+func TestEmpty(t *testing.T) {
+	packages, payload := make([]bundle.Package, 1), make([]bundle.Payload, 1)
+	for _, m := range []bundle.Manifest{{Packages: packages}, {Payload: payload}, {Packages: packages, Payload: payload}} {
+		sourcetest.Expect(t, !m.Empty(), "empty: %+v", m)
+	}
+	sourcetest.Expect(t, bundle.Manifest{}.Empty(), "not empty")
+}
