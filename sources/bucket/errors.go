@@ -104,10 +104,11 @@ func (b *Bucket) failure(ctx context.Context, key string, err error) error {
 
 // codeOf returns the store's name for an error, or "".
 func (b *Bucket) codeOf(refusal *fetch.StatusError) string {
+	aboutBucket := refusal.Request.URL.Path == b.urlOf("", "").Path // stores name a missing bucket
 	switch {
 	case len(refusal.Codes) > 0:
 		return refusal.Codes[0]
-	case refusal.Code == http.StatusNotFound && refusal.Request.URL.Path != b.urlOf("", "").Path: // stores name a missing bucket
+	case refusal.Code == http.StatusNotFound && !aboutBucket:
 		return "NoSuchKey"
 	}
 	return ""

@@ -337,8 +337,8 @@ func (*peeking) Resume() (int64, string)       { return 0, "" }
 func (*peeking) Spool() (sources.Spool, error) { return nil, errors.ErrUnsupported }
 
 // checkRange returns the length of the body of an answer, and the size of the archive. It returns an error unless the
-// body contains the bytes of this archive from begin on, and none at end or after it. The end is -1 if all of the rest
-// was requested; another rest means that the received bytes are those of another archive, so they are discarded.
+// body contains the bytes of this archive from begin on, and none at end or after it. If end is -1, all of the rest was
+// requested. After an error about that, the stage is empty, because the archive may have changed.
 func (d *download) checkRange(a *answer, begin, end int64) (length, total int64, err error) {
 	if a.resp.StatusCode != http.StatusPartialContent {
 		return 0, 0, a.refusal()

@@ -75,6 +75,21 @@ type roundTripper func(*http.Request) (*http.Response, error)
 // RoundTrip implements [http.RoundTripper].
 func (f roundTripper) RoundTrip(req *http.Request) (*http.Response, error) { return f(req) }
 
+// A refusal is an answer with its body in memory. That of a token server may be the answer to several requests.
+type refusal struct {
+	answer http.Response
+	body   []byte
+}
+
+// Error implements error, because the library loses the answer of a token server, and so the wait that it requests.
+func (r *refusal) Error() string { return r.answer.Status }
+
+func (r *refusal) response() *http.Response {
+	resp := r.answer
+	resp.Body, resp.ContentLength = io.NopCloser(bytes.NewReader(r.body)), int64(len(r.body))
+	return &resp
+}
+
 // A credentialsError is a failure to find credentials, or to get a token for them. The library wraps it.
 type credentialsError struct{ error }
 
@@ -83,7 +98,7 @@ type credentialsError struct{ error }
 func (a *authorizer) Send(req *http.Request, next http.RoundTripper) (*http.Response, error) {
 	name := nameIn(req.URL.Path)
 	g := a.of(name)
-	var denied *http.Response // to the request itself, which the library drops
+	var denied *refusal // of the request itself, which the library drops
 	over := roundTripper(func(r *http.Request) (*http.Response, error) {
 		own := *r.URL == *req.URL
 		if err := a.checkRealm(r); err != nil && !own {
@@ -98,13 +113,16 @@ func (a *authorizer) Send(req *http.Request, next http.RoundTripper) (*http.Resp
 		}
 		body, _ := io.ReadAll(io.LimitReader(resp.Body, maxRefusal))
 		resp.Body.Close()
-		if !own {
-			at := url.URL{Scheme: req.URL.Scheme, Host: req.URL.Host, Path: req.URL.Path}
-			return nil, &fetch.StatusError{Code: resp.StatusCode, URL: at.String(), Request: r}
+		refused := &refusal{*resp, body}
+		switch {
+		case own:
+			denied = refused
+			return refused.response(), nil
+		case resp.StatusCode < 400:
+			server := fetch.Printable(r.URL.Host)
+			return nil, &credentialsError{fmt.Errorf("the token server %s answered with the status %d", server, resp.StatusCode)}
 		}
-		resp.Body = io.NopCloser(bytes.NewReader(body))
-		denied = resp
-		return resp, nil
+		return nil, refused
 	})
 	client := auth.Client{
 		ClientID: "larder", Cache: g.tokens,
@@ -130,14 +148,14 @@ func (a *authorizer) Send(req *http.Request, next http.RoundTripper) (*http.Resp
 		return resp, nil
 	}
 	// The errors of the library contain URLs, and lose the status.
-	refused, answered := errors.AsType[*fetch.StatusError](err)
+	refused, answered := errors.AsType[*refusal](err)
 	without, failed := errors.AsType[*credentialsError](err)
 	sent, network := errors.AsType[*url.Error](err)
 	switch {
 	case answered:
-		return nil, refused
+		return refused.response(), nil
 	case errors.Is(err, auth.ErrBasicCredentialNotFound):
-		return denied, nil
+		return denied.response(), nil
 	case failed:
 		return nil, without.error
 	case network && sent.Op != "parse":

@@ -236,13 +236,15 @@ func TestFirstRequestsAreAuthenticated(t *testing.T) {
 // What a token server answers to one request is the answer to all that wait for the same token.
 func TestRefusedToken(t *testing.T) {
 	for status, says := range map[int]string{
-		401: "401 Unauthorized", 403: "403 Forbidden", 204: "204 No Content", 302: "302 Found",
+		401: "401 Unauthorized", 403: "403 Forbidden", 429: "retry after 1h0m0s",
+		204: "answered with the status 204", 302: "answered with the status 302",
 	} {
 		w := published(t)
 		wrap(w, func(rw http.ResponseWriter, r *http.Request, _ http.Handler) {
 			if r.URL.Path == "/token" {
 				time.Sleep(20 * time.Millisecond)
 				rw.Header().Set("Location", "https://other.example.com/")
+				rw.Header().Set("Retry-After", "3600") // longer than Larder waits
 				refuse(status, "DENIED", "wrong")(rw, r)
 				return
 			}

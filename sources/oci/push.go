@@ -187,7 +187,7 @@ func (m *Mirror) occupied(ctx context.Context, r Repository, p sources.Provider)
 }
 
 // indexOf returns the repository of a provider, and the index of a version, which is empty if there is none. It is read
-// again, or as it was read last. The index of another provider is an error.
+// again, or as it was read last. It returns an error if the index belongs to another provider.
 func (m *Mirror) indexOf(
 	ctx context.Context, p sources.Provider, v sources.Version, again bool,
 ) (r Repository, x *index, err error) {

@@ -27,8 +27,8 @@ type blob struct {
 // open returns the contents of the blob.
 func (b blob) open() io.ReadCloser { return io.NopCloser(io.NewSectionReader(b.data, 0, b.Size)) }
 
-// largeBlob is the size, in bytes, from which on a blob is one of a few that are uploaded at the same time. A smaller one
-// isn't mounted, because that takes a token for both repositories.
+// largeBlob is the size, in bytes, from which on a blob is one of a few that are uploaded at the same time. A smaller
+// one isn't mounted, because that takes a token for both repositories.
 const largeBlob = 1 << 20
 
 // A blobKey is a blob in a repository. Without a name of that, it is in any repository of the registry.
@@ -48,9 +48,13 @@ func (m *Mirror) pushBlob(ctx context.Context, r Repository, b blob, sent func(i
 		if mine = true; b.Size < largeBlob {
 			return r, m.store(ctx, r, "", b, sent)
 		}
-		m.uploads <- struct{}{}
-		defer func() { <-m.uploads }()
-		return r, m.pushLarge(ctx, r, b, sent)
+		select {
+		case m.uploads <- struct{}{}:
+			defer func() { <-m.uploads }()
+			return r, m.pushLarge(ctx, r, b, sent)
+		case <-ctx.Done():
+			return r, ctx.Err()
+		}
 	})
 	switch {
 	case err != nil:
