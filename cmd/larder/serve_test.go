@@ -2,10 +2,12 @@ package main
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -46,6 +48,7 @@ type served struct {
 //	                        write a certificate for a host, and its key, to files
 //	serve -stop             interrupt it, and require that it ends well
 //	serve -kill             kill it
+//	serve -rested           wait until it fetches no archive
 //	serve -get STATUS PATH [HEADER:VALUE | METHOD]...
 //	                        request a path; standard output is the answer, unless it is large
 //	! serve -get …          the same, and the answer is cut off
@@ -64,6 +67,8 @@ func serveScript(ts *testscript.TestScript, neg bool, args []string) {
 		ts.Check(s.served.cmd.Process.Signal(syscall.SIGKILL))
 		<-s.served.logged
 		_ = s.served.cmd.Wait()
+	case len(args) == 1 && args[0] == "-rested":
+		s.served.rested(ts)
 	case len(args) == 1 && args[0] == "-shown":
 		ts.Setenv("SERVER", s.shown.address)
 	case len(args) == 4 && args[0] == "-certificate":
@@ -319,6 +324,21 @@ func (s *served) get(ts *testscript.TestScript, cutOff bool, status, path string
 	if got := answer.Status[:3]; got != status {
 		ts.Fatalf("%s %s: %s, not %s: %s", method, path, got, status, body)
 	}
+}
+
+// rested waits until no archive is being fetched, for half a minute.
+func (s *served) rested(ts *testscript.TestScript) {
+	for range 300 {
+		answer, err := s.client.Get(strings.TrimSuffix(s.url, "/") + "/metrics")
+		ts.Check(err)
+		body, err := io.ReadAll(answer.Body)
+		ts.Check(errors.Join(err, answer.Body.Close()))
+		if bytes.Contains(body, []byte("larder_archives_arriving 0\n")) {
+			return
+		}
+		time.Sleep(100 * time.Millisecond)
+	}
+	ts.Fatalf("archives are still being fetched")
 }
 
 // lookIn finds a program in the directories of a PATH.
