@@ -10,7 +10,6 @@ import (
 
 	"github.com/larder-cli/larder/fsmirror"
 	"github.com/larder-cli/larder/sources"
-	"github.com/larder-cli/larder/sources/evidence"
 )
 
 // readEvidence reads the bundle's evidence, and checks that it verifies the packages, and
@@ -70,7 +69,6 @@ type decision struct {
 	release sources.Release
 	there   []fsmirror.Package // in the mirror
 	old     *sources.Signed    // the mirror's evidence; nil if there is none that can be read
-	news    bool               // the merged evidence is not that of the mirror
 }
 
 // mergeEvidence merges the bundle's evidence with that of the mirror, as the mirror does when it stores the first package,
@@ -91,7 +89,7 @@ func (d *decision) mergeEvidence(ctx context.Context, p Package) (err error) {
 		return sources.WithHint(sources.InPackage(p.ID, err),
 			"find out where the bundle comes from; to accept its evidence, remove this version from the mirror first")
 	}
-	d.signed[d.release], d.news = merged, evidence.Digest(merged) != evidence.Digest(d.old)
+	d.signed[d.release] = merged
 	if bytes.Equal(merged.Sums, d.old.Sums) {
 		return nil
 	}
@@ -135,7 +133,7 @@ func (d *decision) fate(ctx context.Context, p Package) (Arrival, error) {
 		case s.H1 != p.H1:
 			return a, d.conflict(p, "has it as "+string(s.H1))
 		case p.Unpacked():
-			a.How, a.settled, a.Proof, a.Report = Known, true, s.Proof, s.Report
+			a.How, a.Proof, a.Report = Known, s.Proof, s.Report
 		}
 	}
 	if p.Unpacked() {
@@ -150,7 +148,6 @@ func (d *decision) fate(ctx context.Context, p Package) (Arrival, error) {
 		a.How = Replaced // a broken archive, which engines cannot install
 	case s.ZH == p.ZH:
 		a.How = Known
-		a.settled = s.Report.Verdict >= a.Report.Verdict && !d.news && (s.Signed != nil || d.signed[d.release] == nil)
 		if s.Report.Verdict > a.Report.Verdict {
 			a.Proof, a.Report = s.Proof, s.Report
 		}

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"slices"
 	"time"
 
 	"github.com/larder-cli/larder/fsmirror/builder"
@@ -56,8 +55,6 @@ const (
 type Arrival struct {
 	Verified
 	How How
-
-	settled bool // the mirror has the package, and no evidence for it is new
 }
 
 // Imported is the result of [Import].
@@ -221,8 +218,7 @@ func (in *importer) store(ctx context.Context) error {
 			tx.Close()
 		}
 	}()
-	arrivals := slices.DeleteFunc(slices.Clone(in.arrivals), func(a Arrival) bool { return a.settled })
-	for _, a := range arrivals {
+	for _, a := range in.arrivals {
 		_, tx, err := in.mirror.Begin(ctx, a.ID, sources.ToStore)
 		if err != nil {
 			return err
@@ -235,7 +231,7 @@ func (in *importer) store(ctx context.Context) error {
 			return err
 		}
 	}
-	for i, a := range arrivals {
+	for i, a := range in.arrivals {
 		by := sources.Provenance{
 			ZH: a.ZH, Filename: a.ID.Filename(), Origin: in.bundle.name, Proof: a.Proof, Signed: in.signed[a.ID.Release()],
 		}
