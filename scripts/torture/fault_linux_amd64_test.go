@@ -103,9 +103,7 @@ func TestFaultAtEveryStep(t *testing.T) {
 	program := sync.OnceValue(func() string { return buildWorker(t) })
 	for _, c := range faultCases {
 		t.Run(c.name, func(t *testing.T) {
-			if !sourcetest.Thorough() { // preparing a case takes longer than a few trials
-				sourcetest.OneIn(t, 3)
-			}
+			inSample(t, 6)
 			t.Parallel()
 			steps := c.run(t, rack.inMemory(t, program))
 			sourcetest.Require(t, steps >= 20, "only %d steps were seen", steps)
@@ -122,11 +120,21 @@ func TestCrashAtEveryStep(t *testing.T) {
 			continue
 		}
 		t.Run(c.name, func(t *testing.T) {
+			inSample(t, 3)
 			t.Parallel()
 			c.kills = true
 			steps := c.run(t, rack.in(t))
 			sourcetest.Require(t, steps >= 20, "only %d steps were seen", steps)
 		})
+	}
+}
+
+// inSample skips a case unless it is in the sample, one in n, or all trials are made: preparing a case takes longer than a
+// few trials.
+func inSample(t *testing.T, n uint64) {
+	t.Helper()
+	if !sourcetest.Thorough() {
+		sourcetest.OneIn(t, n)
 	}
 }
 
