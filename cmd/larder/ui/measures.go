@@ -59,18 +59,6 @@ func Since(then, now time.Time) string {
 	return "just now"
 }
 
-// Age formats how old something is that was made at a time: 12 days, 8 months, 3 years.
-func Age(made, now time.Time) string {
-	switch days := max(0, int(now.Sub(made).Hours()/24)); {
-	case days < 60:
-		return Count(days, "day")
-	case days < 730:
-		return Count(days*12/365, "month")
-	default:
-		return Count(days/365, "year")
-	}
-}
-
 // Count formats a number of things.
 func Count(n int, thing string) string {
 	if n == 1 {

@@ -16,15 +16,6 @@ func TestHumanSize(t *testing.T) {
 	}
 }
 
-func TestAge(t *testing.T) {
-	now := time.Now()
-	for days, want := range map[int]string{
-		-1: "0 days", 0: "0 days", 1: "1 day", 59: "59 days", 61: "2 months", 250: "8 months", 729: "23 months", 730: "2 years", 3000: "8 years",
-	} {
-		sourcetest.Equal(t, Age(now.AddDate(0, 0, -days), now), want, days, "days are")
-	}
-}
-
 func TestSince(t *testing.T) {
 	now := time.Now()
 	for age, want := range map[time.Duration]string{
