@@ -2,6 +2,7 @@ package bundle_test
 
 import (
 	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -37,5 +38,37 @@ func TestFullDisks(t *testing.T) {
 		if hints := sources.Hints(err); !errors.Is(err, syscall.ENOSPC) || len(hints) != 1 || !strings.Contains(hints[0], "free some space") {
 			t.Errorf("got %v, hints %q", err, hints)
 		}
+	}
+}
+
+// A bundle of something that not all users can read says so, and only its owner can read it.
+func TestBundlesOfPrivateFiles(t *testing.T) {
+	w := published(t)
+	for _, private := range []string{
+		"live/net/.terraform", "live/net/.terraform/modules/vpc/main.tf", "bin/tofu",
+		"mirror", "mirror/" + gadget + "/terraform-provider-gadget_0.1.0_linux_amd64.zip", "",
+	} {
+		t.Run(private, func(t *testing.T) {
+			dir := workspace(t)
+			from := filepath.Join(dir, "mirror")
+			w.WritePacked(from)
+			check(t, filepath.WalkDir(filepath.Dir(dir), func(name string, _ fs.DirEntry, _ error) error {
+				return os.Chmod(name, 0o755)
+			}))
+			at := filepath.Join(dir, filepath.FromSlash(private))
+			if private != "" {
+				check(t, os.Chmod(at, 0o700))
+			}
+			opts := createOptions()
+			opts.Payload = gathered(t, dir)
+			file := filepath.Join(t.TempDir(), "b.tar")
+			made, err := bundle.Create(ctx, from, file, opts)
+			check(t, err)
+			info, err := os.Stat(file)
+			check(t, err)
+			sourcetest.Expect(t, (made.Private != "") == (private != "") && strings.HasPrefix(made.Private, at) == (private != ""),
+				"%q is private", made.Private)
+			sourcetest.Equal(t, info.Mode().Perm()&0o077 == 0, private != "")
+		})
 	}
 }
