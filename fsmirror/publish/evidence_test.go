@@ -93,6 +93,9 @@ func TestEvidence(t *testing.T) {
 			sourcetest.Equal(t, len(c.Warnings), 0, name)
 			if _, inBucket := target().(*publish.Bucket); inBucket {
 				sourcetest.Equal(t, c.Archives[ours.Packages[0].ID.Platform].Size, ours.Packages[0].Size, name)
+				listed, err := browser.Providers(t.Context())
+				check(t, err)
+				sourcetest.EqualSlices(t, listed, []sources.Provider{one.ID.Provider}, name)
 			}
 		}
 	})
