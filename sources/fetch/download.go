@@ -270,7 +270,8 @@ func (d *download) restart(validator string) error {
 // copy writes n bytes of the buffer to the stage, and then the rest of the answer. The error is that of the last read.
 // If the connection is slow, the rest may arrive in parts.
 func (d *download) copy(try *attempt, a *answer, n int, err error) error {
-	most, m := d.total, &meter{time.Now(), try.waited, d.have}
+	most, began, had := d.total, time.Now(), d.have
+	try.waited = 0
 	if most < 0 {
 		most = maxArchive
 	}
@@ -292,7 +293,7 @@ func (d *download) copy(try *attempt, a *answer, n int, err error) error {
 		case err != nil:
 			return err
 		}
-		if rate := d.slow(m, try, a); rate > 0 {
+		if rate := d.slow(began, had, try, a); rate > 0 {
 			if all, err := d.inParts(try.ctx, a, rate); all || err != nil {
 				return err
 			}

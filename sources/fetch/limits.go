@@ -99,9 +99,8 @@ const (
 	trial   = 200 * time.Millisecond // the period over which the speed is measured
 	minRest = time.Second            // the remaining download time that justifies more connections
 
-	maxConnections = 16                 // for one archive
+	maxConnections = 16                 // for one archive, and parts in the spool or being downloaded
 	leastFree      = maxConnections / 2 // that the host must permit in addition
-	maxAhead       = maxConnections + 2 // parts in the spool or being downloaded
 	minPart        = 1 << 20            // bytes
 	maxPart        = 4 << 20            // bytes
 	partTime       = time.Second / 4    // time to download one part; an interruption loses that much
