@@ -32,7 +32,6 @@ const (
 	maxPreamble = 200  // the start of a body in which an HTML page can be recognized
 	maxSaid     = 200  // in characters, of the message in an error answer
 	minSecret   = 4    // characters of a secret; shorter texts occur within other words
-	maxQuoted   = 5    // a number of texts: how many texts from a server a message quotes
 
 	// bufferSize is how many bytes of an archive are passed on at a time. A try that yields fewer has made no progress.
 	bufferSize = 64 << 10
