@@ -1,6 +1,7 @@
 package fetch
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -28,14 +29,13 @@ type HostOptions struct {
 
 // hostOptions returns the options for the host of u.
 func (c *Client) hostOptions(u *url.URL) HostOptions {
-	if len(c.opts.Hosts) == 0 || u.Scheme != "https" {
+	if u.Scheme != "https" {
 		return HostOptions{}
 	}
-	host, err := hostOf(u)
-	if err != nil {
-		return HostOptions{} // nothing can be configured for such a host
-	}
-	return c.opts.Hosts[host]
+	h := c.host(u)
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.options
 }
 
 // An Authorizer authenticates the requests for some URLs, by a protocol of its own: the requests can't have their
@@ -118,9 +118,7 @@ func (c *Client) archiveCredentials(ctx context.Context, header http.Header, u *
 // setToken adds the bearer token configured for a host, or for the host of u if that is empty. It sends no token
 // without TLS.
 func (c *Client) setToken(ctx context.Context, header http.Header, u *url.URL, of sources.Host) error {
-	if of == "" {
-		of, _ = hostOf(u)
-	}
+	of = cmp.Or(of, c.host(u).name)
 	if u.Scheme != "https" || c.opts.Token == nil || of == "" { // an invalid host name cannot have credentials
 		return nil
 	}

@@ -59,7 +59,7 @@ func (c *Client) Document(ctx context.Context, r Request) (*Document, error) {
 	var doc *Document
 	large := &slot{}
 	defer large.release()
-	t := &tries{most: cmp.Or(r.Tries, c.opts.Tries)}
+	t := &tries{about: r, most: cmp.Or(r.Tries, c.opts.Tries)}
 	err = c.retry(ctx, u, t, func() (bool, error) {
 		if doc, err = c.document(ctx, u, t, r, large); err != nil {
 			large.release() // the next try may be a while later
@@ -67,7 +67,7 @@ func (c *Client) Document(ctx context.Context, r Request) (*Document, error) {
 		return false, err
 	})
 	if err != nil {
-		return nil, c.suggest(u, r, err)
+		return nil, err
 	}
 	if r.Read != nil {
 		if err := r.Read(doc); err != nil {

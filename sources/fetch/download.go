@@ -67,7 +67,6 @@ func (c *Client) Download(ctx context.Context, from Archive, stage Stage) error 
 	if err := d.locate(ctx, from.URL); err != nil {
 		return err
 	}
-	asked := d.url
 	d.total, d.idle = cmp.Or(from.Size, -1), c.opts.Timeout
 	d.have, d.validator = stage.Resume()
 	if d.have > 0 && (d.validator == "" || !httpguts.ValidHeaderFieldValue(d.validator)) {
@@ -91,7 +90,7 @@ func (c *Client) Download(ctx context.Context, from Archive, stage Stage) error 
 	if d.stageErr != nil {
 		return d.stageErr
 	}
-	return c.suggest(asked, Request{}, err)
+	return err
 }
 
 // A download is the state of downloading an archive.

@@ -11,15 +11,14 @@ import (
 	"strconv"
 	"strings"
 	"time"
-
-	"github.com/larder-cli/larder/sources"
 )
 
 // tries counts the tries of a request. The pauses of an unavailable host count as failed ones, because the request
 // would have failed in between. Those before the last good answer to any request don't count.
 type tries struct {
-	most   int // that may fail in a row
-	stalls int // that may fail in a row if the last one has stalled; 0 means most
+	about  Request // for hints; empty for an archive or a Call
+	most   int     // that may fail in a row
+	stalls int     // that may fail in a row if the last one has stalled; 0 means most
 	host   *host
 	least  int  // the lowest number of pauses of the host since the request began
 	missed int  // how many pauses there were since
@@ -76,11 +75,7 @@ func (c *Client) retry(ctx context.Context, u *url.URL, t *tries, try func() (pr
 		if unavailable && unreachable(err) != nil && failed >= most && t.most > 1 {
 			h.lost.Store(true)
 		}
-		if c.opts.TimeoutSetting != "" && errors.Is(err, ErrStalled) {
-			err = sources.WithHint(err, "if the server needs longer, set %s to a larger number of seconds",
-				c.opts.TimeoutSetting)
-		}
-		return &Error{URL: bare(u), Tries: n, Took: time.Since(start), Err: err}
+		return &Error{URL: bare(u), Tries: n, Took: time.Since(start), Err: c.suggest(u, t.about, err)}
 	}
 }
 
@@ -147,11 +142,8 @@ func (e *StatusError) Temporary() bool {
 
 // temporary reports whether trying again may help.
 func temporary(err error) bool {
-	if has[broken](err) {
-		return !has[*addressError](err)
-	}
 	status, ok := errors.AsType[*StatusError](err)
-	return ok && status.Temporary()
+	return has[broken](err) || ok && status.Temporary()
 }
 
 // A host is unavailable if it is overloaded or unreachable: it answers 429 or 503, requests a wait, or rejects

@@ -17,6 +17,8 @@ import (
 	"time"
 
 	"golang.org/x/sync/semaphore"
+
+	"github.com/larder-cli/larder/sources"
 )
 
 // curves are the supported curves without post-quantum key exchange. With it, the first message of a handshake is
@@ -56,7 +58,7 @@ func newDialer(timeout time.Duration) *net.Dialer {
 // newTransports returns one transport for documents and one for archives. The one for archives uses HTTP/1.1, so that
 // each archive has its own connection: over a network with long delays, a single connection does not reach the full
 // speed.
-func newTransports(opts Options) [2]http.RoundTripper {
+func newTransports(opts Options) map[bool]http.RoundTripper {
 	documents, archives := NewTransport(opts.Timeout), NewTransport(opts.Timeout)
 	for _, t := range []*http.Transport{documents, archives} {
 		t.Proxy = opts.Proxy
@@ -69,7 +71,7 @@ func newTransports(opts Options) [2]http.RoundTripper {
 	archives.Protocols.SetHTTP1(true)
 	archives.TLSClientConfig.NextProtos = []string{"http/1.1"} // so that servers that support only HTTP/2 report that
 	archives.ReadBufferSize = bufferSize
-	return [2]http.RoundTripper{documents, archives}
+	return map[bool]http.RoundTripper{false: documents, true: archives}
 }
 
 // An addressError is an address that [Options].Connect refuses.
@@ -105,42 +107,37 @@ func (c *Client) Trust(u *url.URL, authorities []*x509.Certificate) {
 	h := c.host(u)
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.trusted, h.own = authorities, [2]*http.Transport{}
+	h.options.Authorities = slices.Concat(h.options.Authorities, authorities)
+	clear(h.own)
 }
 
 // connect is the last link. It sends a request over the shared transport, or over that of its host: a host with TLS
 // options has a separate one, so that its connections are not used for other hosts.
 func (c *Client) connect(req *http.Request, _ http.RoundTripper) (*http.Response, error) {
-	kind := 0
-	if attemptOf(req).archive {
-		kind = 1
+	archive := attemptOf(req).archive
+	transport := c.shared[archive]
+	if shared, ok := transport.(*http.Transport); ok && req.URL.Scheme == "https" {
+		transport = c.host(req.URL).transport(archive, shared, req.URL)
 	}
-	shared, ok := c.shared[kind].(*http.Transport)
-	if !ok {
-		return c.shared[kind].RoundTrip(req)
-	}
-	return c.host(req.URL).transport(kind, shared, c.hostOptions(req.URL), req.URL).RoundTrip(req)
+	return transport.RoundTrip(req)
 }
 
-// transport returns the transport of a kind for requests to u.
-func (h *host) transport(kind int, shared *http.Transport, o HostOptions, u *url.URL) *http.Transport {
+// transport returns the transport for requests to u, for documents or for archives.
+func (h *host) transport(archive bool, shared *http.Transport, u *url.URL) *http.Transport {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	o.Authorities = slices.Concat(o.Authorities, h.trusted)
-	if len(o.Authorities)+len(o.Certificates) == 0 {
+	if len(h.options.Authorities)+len(h.options.Certificates) == 0 {
 		return shared
 	}
-	if h.own[kind] == nil {
-		h.own[kind] = newOwnTransport(shared, o, u)
+	if h.own[archive] == nil {
+		h.own[archive] = newOwnTransport(shared, h.options, u)
 	}
-	return h.own[kind]
+	return h.own[archive]
 }
 
 func newOwnTransport(like *http.Transport, o HostOptions, u *url.URL) *http.Transport {
 	t := like.Clone()
-	if t.TLSClientConfig == nil {
-		t.TLSClientConfig = &tls.Config{}
-	}
+	t.TLSClientConfig = cmp.Or(t.TLSClientConfig, &tls.Config{})
 	shared := t.TLSClientConfig.Clone()
 	if len(o.Certificates) > 0 {
 		t.TLSClientConfig.Certificates, t.TLSClientConfig.GetClientCertificate = o.Certificates, nil
@@ -181,6 +178,7 @@ func withAuthorities(pool *x509.CertPool, more []*x509.Certificate) *x509.CertPo
 
 // A host is the state shared by all requests to one host and port.
 type host struct {
+	name  sources.Host        // empty if nothing can be configured for the host
 	slots *semaphore.Weighted // for the archives being downloaded
 	asks  atomic.Bool         // requests a client certificate, but none is configured
 	lost  atomic.Bool         // could not be reached by all tries of a request, and has not answered since
@@ -192,11 +190,11 @@ type host struct {
 	open    func()
 
 	mu      sync.Mutex
-	trusted []*x509.Certificate // further authorities
-	own     [2]*http.Transport  // if it has TLS options: for documents and for archives
-	until   time.Time           // the end of the last pause; zero if there was none
-	waited  bool                // whether a request has waited for that
-	pauses  int                 // number of pauses since the last good answer
+	options HostOptions              // only for https
+	own     map[bool]*http.Transport // if it has TLS options: for documents and, at true, for archives
+	until   time.Time                // the end of the last pause; zero if there was none
+	waited  bool                     // whether a request has waited for that
+	pauses  int                      // number of pauses since the last good answer
 }
 
 // host returns the state of the host of u.
@@ -206,7 +204,9 @@ func (c *Client) host(u *url.URL) *host {
 	key := hostPort(u)
 	h, ok := c.hosts[key]
 	if !ok {
-		h = &host{slots: semaphore.NewWeighted(int64(c.opts.PerHost)), opened: make(chan struct{})}
+		h = &host{slots: semaphore.NewWeighted(int64(c.opts.PerHost)), own: map[bool]*http.Transport{}, opened: make(chan struct{})}
+		h.name, _ = sources.ParsePunycodeHost(key)
+		h.options = c.opts.Hosts[h.name]
 		h.open = sync.OnceFunc(func() { close(h.opened) })
 		c.hosts[key] = h
 	}
