@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"io"
-	"maps"
 	"net/http"
 	"sync"
 )
@@ -126,8 +125,7 @@ func (c *Client) send(t *try, req *http.Request) (*http.Response, error) {
 		a.firstByte = c.opts.FirstByte // a server may verify what it has received
 	}
 	out := req.WithContext(a.ctx)
-	out.URL, out.Header = u, c.header()
-	maps.Copy(out.Header, req.Header)
+	out.URL = u
 	if req.Body != nil && req.Body != http.NoBody {
 		out.Body = t.begin(&sentBody{req.Body, a})
 	}

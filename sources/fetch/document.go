@@ -35,10 +35,7 @@ type Request struct {
 	// unchanged.
 	Read func(*Document) error
 
-	// For hints: the host whose registry is at the URL, and what to do if the document may be missing in an object
-	// store. Both may be empty.
-	For          sources.Host
-	MayBeMissing string
+	For sources.Host // whose registry is at the URL, for hints; may be empty
 }
 
 // A Document is the complete answer to a Request, with status 200.
@@ -80,14 +77,9 @@ func (c *Client) Document(ctx context.Context, r Request) (*Document, error) {
 
 // document fetches the document in a single try. If it turns out to be large, it needs a slot.
 func (c *Client) document(ctx context.Context, u *url.URL, t *tries, r Request, large *slot) (*Document, error) {
-	header := c.header()
-	if r.Accept != "" {
-		header.Set("Accept", r.Accept)
-	}
-	if c.authorizer(u) == nil && (r.Credentials || c.hostOptions(u).TokenForArchives) {
-		if err := c.setToken(ctx, header, u, r.TokenOf); err != nil {
-			return nil, err
-		}
+	header, err := c.header(ctx, u, &r)
+	if err != nil {
+		return nil, err
 	}
 	try := c.attempt(ctx, t)
 	defer try.stop()
@@ -128,7 +120,7 @@ func (d *Document) Wrap(err error) error {
 
 // Refusal returns an error if the document is an HTML page, or a message in JSON or XML, instead of what was wanted.
 func (d *Document) Refusal(wanted string) error {
-	return d.Wrap(d.answer.through(d.answer.instead(d.Body, wanted)))
+	return d.Wrap(d.answer.instead(d.Body, wanted))
 }
 
 // Said returns the message in the document, if it is one in JSON or XML.

@@ -121,11 +121,10 @@ func (d *download) locate(ctx context.Context, rawURL string) error {
 	if err != nil {
 		return err
 	}
-	header := d.client.header()
-	if err := d.client.archiveCredentials(ctx, header, u); err != nil {
+	if d.header, err = d.client.header(ctx, u, nil); err != nil {
 		return &Error{URL: bare(u), Err: err}
 	}
-	d.url, d.header = u, header
+	d.url = u
 	return nil
 }
 

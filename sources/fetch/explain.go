@@ -37,9 +37,9 @@ func (c *Client) explaining(req *http.Request, next http.RoundTripper) (*http.Re
 	ofProxy := isOp && op.Op == "proxyconnect" // such as an error of TLS with the proxy
 	switch err = ended(req.Context(), describe(err)); {
 	case has[*net.DNSError](err), isDial(err):
-		down := &UnreachableError{Host: u.Host, Err: err}
+		down := &UnreachableError{u.Host, err}
 		if proxy != nil {
-			down.Host, down.Proxy = proxy.Host, true
+			down.what = "the proxy " + proxy.Host
 		}
 		err = meantHost(down, u.Host, "check the network connection and the proxy settings (HTTPS_PROXY, NO_PROXY); "+
 			"--offline uses the packages on this machine only")
@@ -132,20 +132,16 @@ func isDial(err error) bool {
 
 // An UnreachableError reports a failure to connect to a host. It wraps the cause, such as a [net.DNSError].
 type UnreachableError struct {
-	Host  string // as the URL has it; a proxy's host and port
-	Proxy bool   // whether Host is a proxy
-	Err   error
+	what string // the host as in the URL, or the proxy
+	err  error
 }
 
 func (e *UnreachableError) Error() string {
-	what := e.Host
-	if e.Proxy {
-		what = "the proxy " + e.Host
-	}
-	return "cannot reach " + what + ": " + strings.TrimSuffix(e.Err.Error(), " ("+e.Host+")")
+	at := " (" + strings.TrimPrefix(e.what, "the proxy ") + ")"
+	return "cannot reach " + e.what + ": " + strings.TrimSuffix(e.err.Error(), at)
 }
 
-func (e *UnreachableError) Unwrap() error { return e.Err }
+func (e *UnreachableError) Unwrap() error { return e.err }
 
 // unreachable returns the UnreachableError in err, or nil.
 func unreachable(err error) *UnreachableError {

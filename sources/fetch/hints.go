@@ -48,7 +48,7 @@ func (c *Client) hint(asked *url.URL, r Request, status *StatusError) string {
 	case status.ObjectStore && !r.Credentials:
 		return mayBeMissing
 	case status.ObjectStore && status.Code == http.StatusForbidden:
-		return mayBeMissing + ": " + cmp.Or(r.MayBeMissing, "grant readers the right to list the bucket")
+		return mayBeMissing + ": grant readers the right to list the bucket, or exclude the provider from the installation method"
 	case !r.Credentials && (asked.Scheme != "https" || elsewhere || status.Credentials || of == ""):
 		return ""
 	case !r.Credentials && c.hostOptions(asked).TokenForArchives:

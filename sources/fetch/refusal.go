@@ -43,10 +43,14 @@ func (a *answer) refusal() error {
 	if err.Temporary() && (busy || err.after > 0) {
 		return &unavailable{err, c.host(at), err.after}
 	}
-	if proxy, variable, _ := c.proxyOf(at); proxy != nil && at.Scheme == "http" && err.Code == http.StatusProxyAuthRequired {
+	proxy, variable, _ := c.proxyOf(at)
+	switch {
+	case proxy == nil || at.Scheme != "http":
+		return err
+	case err.Code == http.StatusProxyAuthRequired:
 		return refusedByProxy(proxy, variable, at.Host, resp)
 	}
-	return err
+	return c.mayBeProxy(at, err)
 }
 
 // instead returns an error if a body that begins with head is an HTML page, or a message in JSON or XML, in place of
