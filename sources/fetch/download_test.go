@@ -394,7 +394,6 @@ func TestDownloadFromHostWithHTTP2Only(t *testing.T) {
 	client := fetch.New(fetch.Options{Tries: 1, DownloadTries: 1, Hosts: map[sources.Host]fetch.HostOptions{
 		host: {Authorities: []*x509.Certificate{server.Certificate()}},
 	}})
-	defer client.CloseIdleConnections()
 	err := client.Download(context.Background(), fetch.Archive{URL: server.URL + "/x.zip"}, &stage{})
 	sourcetest.Expect(t, err != nil && strings.Contains(fmt.Sprint(sources.Hints(err)), "allow HTTP/1.1 on the server"), "%v, hints %q", err, sources.Hints(err))
 }

@@ -81,9 +81,8 @@ type Event struct {
 	Wait time.Duration // time until the next try
 	Err  error         // why the try failed
 
-	// AtMost is the maximum time that requests to the host wait in all. Zero means that only this request has to wait.
-	AtMost time.Duration
-	Known  bool // whether an earlier event already reported that the host is unavailable
+	AtMost time.Duration // the maximum time that requests to the host wait in all
+	Known  bool          // whether an earlier event already reported that the host is unavailable
 }
 
 // A Client fetches documents and archives. It is safe for concurrent use. A program should use only one, because each
@@ -143,12 +142,5 @@ func sleep(ctx context.Context, d time.Duration) error {
 		return nil
 	case <-ctx.Done():
 		return ctx.Err()
-	}
-}
-
-// CloseIdleConnections closes open connections that are not in use, except those of hosts with TLS options.
-func (c *Client) CloseIdleConnections() {
-	for _, transport := range c.shared {
-		(&http.Client{Transport: transport}).CloseIdleConnections()
 	}
 }

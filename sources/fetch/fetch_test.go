@@ -63,7 +63,7 @@ func newWorld(t *testing.T, opts fetch.Options, handler http.HandlerFunc) *world
 	}
 	w.client = fetch.New(opts)
 	t.Cleanup(func() {
-		w.client.CloseIdleConnections()
+		opts.Transport.(*http.Transport).CloseIdleConnections()
 		w.Close()
 		checkGoroutines(t, before)
 	})
@@ -323,7 +323,6 @@ func TestProxyThatRefuses(t *testing.T) {
 		at, _ := url.Parse(proxy.URL)
 		at.User = url.UserPassword("user", "secret")
 		client := fetch.New(fetch.Options{Proxy: http.ProxyURL(at)})
-		defer client.CloseIdleConnections()
 		want := func(text string) string { return strings.ReplaceAll(text, "{proxy}", at.Host) }
 		_, err := client.Document(t.Context(), fetch.Request{URL: tt.url})
 		sourcetest.Expect(t, err != nil && err.Error() == tt.url+": "+want(tt.says), "got %v, want %s", err, want(tt.says))

@@ -40,7 +40,6 @@ func asking(t *testing.T, w *sourcetest.World, host sources.Host, o fetch.HostOp
 		},
 		Netrc: func(hostport string) (string, string, bool) { return "me", "at " + hostport, true },
 	})
-	t.Cleanup(client.CloseIdleConnections)
 	return client
 }
 
@@ -101,7 +100,6 @@ func TestServersThatRequireCertificates(t *testing.T) {
 	transport := w.Client().Transport.(*http.Transport)
 	transport.TLSClientConfig.GetClientCertificate = fetch.NewTransport(0).TLSClientConfig.GetClientCertificate
 	client := fetch.New(fetch.Options{Transport: transport, Tries: 1})
-	defer client.CloseIdleConnections()
 	err := get(t, client, ours)
 	if err == nil || !strings.HasPrefix(strings.Join(sources.Hints(err), ""), "registry.test requests a client certificate") {
 		t.Errorf("%v, with hints %q", err, sources.Hints(err))
@@ -128,7 +126,6 @@ func TestTokensAreSuggested(t *testing.T) {
 			Transport: w.Client().Transport, Tries: 1,
 			Hosts: map[sources.Host]fetch.HostOptions{"registry.test": {TokenForArchives: test.option}},
 		})
-		defer client.CloseIdleConnections()
 		for what, err := range map[string]error{
 			"document": get(t, client, ours),
 			"archive":  client.Download(t.Context(), fetch.Archive{URL: "https://registry.test/a.zip"}, &stage{}),
@@ -194,7 +191,6 @@ func TestCertificatesAreNotShownToProxies(t *testing.T) {
 		Transport: transport,
 		Hosts:     map[sources.Host]fetch.HostOptions{ourHost: {Certificates: pair, Authorities: authority(t, w.Registry.OwnAuthority())}},
 	})
-	defer client.CloseIdleConnections()
 	err = get(t, client, ours)
 	sourcetest.Expect(t, err != nil && strings.Contains(err.Error(), "418"), "want the proxy's refusal, got %v", err)
 	sourcetest.Expect(t, asked.Load() == 1 && shown.Load() == 0,

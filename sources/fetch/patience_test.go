@@ -28,7 +28,7 @@ func inBubble(t *testing.T, opts fetch.Options, handler http.HandlerFunc, test f
 		transport.DialContext = l.dial
 		opts.Transport = transport
 		client := fetch.New(opts)
-		defer client.CloseIdleConnections()
+		defer transport.CloseIdleConnections()
 		test(t, client)
 	})
 }

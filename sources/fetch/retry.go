@@ -64,7 +64,9 @@ func (c *Client) retry(ctx context.Context, u *url.URL, t *tries, try func() (pr
 			}
 		}
 		if again {
-			c.emit(Event{URL: bare(u), Host: at.Host, Try: n, Wait: wait, Err: err, AtMost: atMost, Known: h.report()})
+			now := time.Now().UnixNano()
+			known := now-h.reported.Swap(now) < int64(calm)
+			c.emit(Event{URL: bare(u), Host: at.Host, Try: n, Wait: wait, Err: err, AtMost: atMost, Known: known})
 			if unavailable { // the next request waits for the pause
 				continue
 			}
@@ -91,7 +93,7 @@ func (c *Client) emit(e Event) {
 
 // backoff returns the longest wait after so many failed tries.
 func backoff(failed int) time.Duration {
-	return min(maxBackoff, firstBackoff<<min(max(failed-1, 0), maxDoublings))
+	return min(maxBackoff, firstBackoff<<min(max(failed-1, 0), 5)) // by then it is the maximum
 }
 
 // allBackoffs returns the maximum sum of the waits before the remaining tries.
@@ -206,9 +208,6 @@ func (c *Client) wait(ctx context.Context, u *url.URL, h *host, t *tries) error 
 		if c.opts.MaxPause > 0 && pause > c.opts.MaxPause {
 			return &PausedError{Host: u.Host, Until: until}
 		}
-		if !h.report() {
-			c.emit(Event{URL: bare(u), Host: u.Host, AtMost: pause})
-		}
 		if err := c.opts.Sleep(ctx, pause); err != nil {
 			return err
 		}
@@ -257,12 +256,6 @@ func (h *host) recent() bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return time.Now().Before(h.until.Add(calm))
-}
-
-// report records an event about the unavailable host, and reports whether there was a recent one.
-func (h *host) report() (known bool) {
-	now := time.Now().UnixNano()
-	return now-h.reported.Swap(now) < int64(calm)
 }
 
 // retryAfter returns the wait that the server requests. It is 0 if there is none, or it cannot be parsed.

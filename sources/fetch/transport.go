@@ -143,7 +143,11 @@ func newOwnTransport(like *http.Transport, o HostOptions, u *url.URL) *http.Tran
 		t.TLSClientConfig.Certificates, t.TLSClientConfig.GetClientCertificate = o.Certificates, nil
 	}
 	if len(o.Authorities) > 0 {
-		t.TLSClientConfig.RootCAs = withAuthorities(shared.RootCAs, o.Authorities)
+		system, _ := x509.SystemCertPool() // nil if there is none
+		t.TLSClientConfig.RootCAs = cmp.Or(shared.RootCAs, system, x509.NewCertPool()).Clone()
+		for _, authority := range o.Authorities {
+			t.TLSClientConfig.RootCAs.AddCert(authority)
+		}
 	}
 	if t.Proxy == nil {
 		return t
@@ -163,19 +167,6 @@ func newOwnTransport(like *http.Transport, o HostOptions, u *url.URL) *http.Tran
 	return t
 }
 
-// withAuthorities returns the pool with more authorities added. A nil pool means the system's. If the system has none,
-// the result has only those in more.
-func withAuthorities(pool *x509.CertPool, more []*x509.Certificate) *x509.CertPool {
-	if pool == nil {
-		pool, _ = x509.SystemCertPool()
-	}
-	pool = cmp.Or(pool, x509.NewCertPool()).Clone()
-	for _, cert := range more {
-		pool.AddCert(cert)
-	}
-	return pool
-}
-
 // A host is the state shared by all requests to one host and port.
 type host struct {
 	name  sources.Host        // empty if nothing can be configured for the host
@@ -185,9 +176,9 @@ type host struct {
 
 	reported atomic.Int64 // time of the last event about an unavailable host, in nanoseconds
 
-	opening atomic.Bool   // whether a request has begun to open the first connection for documents
-	opened  chan struct{} // closed by open, when that is open or has failed
-	open    func()
+	opening atomic.Bool     // whether a request has begun to open the first connection for documents
+	opened  context.Context // ends when that is open or has failed
+	open    func()          // ends it
 
 	mu      sync.Mutex
 	options HostOptions              // only for https
@@ -204,10 +195,10 @@ func (c *Client) host(u *url.URL) *host {
 	key := hostPort(u)
 	h, ok := c.hosts[key]
 	if !ok {
-		h = &host{slots: semaphore.NewWeighted(int64(c.opts.PerHost)), own: map[bool]*http.Transport{}, opened: make(chan struct{})}
+		h = &host{slots: semaphore.NewWeighted(int64(c.opts.PerHost)), own: map[bool]*http.Transport{}}
 		h.name, _ = sources.ParsePunycodeHost(key)
 		h.options = c.opts.Hosts[h.name]
-		h.open = sync.OnceFunc(func() { close(h.opened) })
+		h.opened, h.open = context.WithCancel(context.Background())
 		c.hosts[key] = h
 	}
 	return h
@@ -227,7 +218,7 @@ func (c *Client) opening(req *http.Request, next http.RoundTripper) (*http.Respo
 		return next.RoundTrip(req.WithContext(httptrace.WithClientTrace(req.Context(), trace)))
 	}
 	select {
-	case <-h.opened:
+	case <-h.opened.Done():
 	case <-time.After(maxOpening):
 	case <-req.Context().Done():
 		return nil, req.Context().Err()
