@@ -94,22 +94,6 @@ func TestCertificatesAreShownToOneHost(t *testing.T) {
 	sourcetest.Expect(t, get(t, client, ourPort) != nil, "another port had the certificate, too")
 }
 
-func TestServersThatRequireCertificates(t *testing.T) {
-	w := sourcetest.New(t)
-	keyPair(t, w.Registry)
-	transport := w.Client().Transport.(*http.Transport)
-	transport.TLSClientConfig.GetClientCertificate = fetch.NewTransport(0).TLSClientConfig.GetClientCertificate
-	client := fetch.New(fetch.Options{Transport: transport, Tries: 1})
-	err := get(t, client, ours)
-	if err == nil || !strings.HasPrefix(strings.Join(sources.Hints(err), ""), "registry.test requests a client certificate") {
-		t.Errorf("%v, with hints %q", err, sources.Hints(err))
-	}
-	// This server requests a certificate, but does not require one.
-	err = get(t, client, theirs)
-	sourcetest.Expect(t, err != nil && (len(sources.Hints(err)) == 0 || strings.Contains(sources.Hints(err)[0], "token")),
-		"%v, with hints %q", err, sources.Hints(err))
-}
-
 // The hint for archives asks for what is missing, the token or the option.
 func TestTokensAreSuggested(t *testing.T) {
 	const option = "add host \"registry.test\" { send_token_to_archives = true } to Larder's configuration file"
