@@ -230,7 +230,9 @@ func (d *download) begin(a *answer, head []byte, whole bool, total int64) (err e
 		d.from.From(bare(a.at))
 	}
 	if whole || d.have == 0 {
-		err = a.insteadOfArchive(head)
+		if err = a.instead(head[:min(len(head), maxPreamble)], "an archive"); len(head) == 0 && total == 0 {
+			err = errors.New("an empty answer instead of an archive")
+		}
 	}
 	if err = cmp.Or(err, d.agree(total)); err == nil && (whole || d.have == 0) {
 		err = d.restart(validator(a.resp))
@@ -301,9 +303,6 @@ func (d *download) copy(try *attempt, a *answer, n int, err error) error {
 
 // Write writes to the stage.
 func (d *download) Write(p []byte) (n int, err error) {
-	if len(p) == 0 {
-		return 0, nil
-	}
 	n, d.stageErr = d.stage.Write(p)
 	d.have += int64(n)
 	return n, d.stageErr

@@ -5,7 +5,6 @@ import (
 	"cmp"
 	"encoding/json"
 	"encoding/xml"
-	"errors"
 	"fmt"
 	"io"
 	"mime"
@@ -66,14 +65,6 @@ func (a *answer) instead(head []byte, wanted string) error {
 		return fmt.Errorf("the message %q (%.80q) instead of %s", said, kind, wanted)
 	}
 	return nil
-}
-
-// insteadOfArchive is instead, for archives. Their answers aren't empty.
-func (a *answer) insteadOfArchive(head []byte) error {
-	if len(head) == 0 && a.resp.ContentLength == 0 {
-		return errors.New("an empty answer instead of an archive")
-	}
-	return a.instead(head[:min(len(head), maxPreamble)], "an archive")
 }
 
 // byteOrderMark is what some editors write before UTF-8 text.
