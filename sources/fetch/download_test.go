@@ -226,14 +226,7 @@ func TestDownloadOfChangingArchive(t *testing.T) {
 }
 
 func TestDownloadsThatFail(t *testing.T) {
-	for _, test := range []struct {
-		name    string
-		handler http.HandlerFunc
-		size    int64
-		is      error // that the error matches; may be nil
-		says    string
-		tries   int32
-	}{
+	for _, test := range []failure{
 		{"not found", http.NotFound, 0, nil, "404 Not Found", 1},
 		{"forbidden", func(rw http.ResponseWriter, _ *http.Request) { rw.WriteHeader(403) }, 0, nil, "403 Forbidden", 1},
 		{"broken", func(rw http.ResponseWriter, _ *http.Request) { rw.WriteHeader(500) }, 0, nil, "500", 2},
@@ -250,15 +243,7 @@ func TestDownloadsThatFail(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			w := newWorld(t, fetch.Options{DownloadTries: 2}, test.handler)
-			err := w.download(t, &stage{}, test.size)
-			if err == nil || !strings.Contains(err.Error(), test.says) || strings.Contains(err.Error(), "secret") {
-				t.Fatalf("got %v, want …%s…", err, test.says)
-			}
-			sourcetest.Expect(t, test.is == nil || errors.Is(err, test.is), "%v does not match %v", err, test.is)
-			var failed *fetch.Error
-			sourcetest.Expect(t, errors.As(err, &failed) && failed.URL == w.URL+"/x.zip", "%v is not of the URL", err)
-			got := w.requests.Load()
-			sourcetest.Expect(t, got == test.tries, "%d requests, want %d", got, test.tries)
+			test.check(t, w, "/x.zip", w.download(t, &stage{}, test.size))
 		})
 	}
 }

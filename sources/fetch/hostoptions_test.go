@@ -97,24 +97,21 @@ func TestCertificatesAreShownToOneHost(t *testing.T) {
 // The hint for archives asks for what is missing, the token or the option.
 func TestTokensAreSuggested(t *testing.T) {
 	const option = "add host \"registry.test\" { send_token_to_archives = true } to Larder's configuration file"
-	for _, test := range []struct {
-		option bool
-		hint   string
-	}{
-		{false, "if archives of registry.test need its token, " + option},
-		{true, "if archives of registry.test need a token, configure credentials for registry.test"},
+	for needed, hint := range map[bool]string{
+		false: "if archives of registry.test need its token, " + option,
+		true:  "if archives of registry.test need a token, configure credentials for registry.test",
 	} {
 		w := sourcetest.New(t)
 		w.Registry.RequireHeader("Authorization", "Bearer sesame")
 		client := fetch.New(fetch.Options{
 			Transport: w.Client().Transport, Tries: 1,
-			Hosts: map[sources.Host]fetch.HostOptions{"registry.test": {TokenForArchives: test.option}},
+			Hosts: map[sources.Host]fetch.HostOptions{"registry.test": {TokenForArchives: needed}},
 		})
 		for what, err := range map[string]error{
 			"document": get(t, client, ours),
 			"archive":  client.Download(t.Context(), fetch.Archive{URL: "https://registry.test/a.zip"}, &stage{}),
 		} {
-			sourcetest.Equal(t, strings.Join(sources.Hints(err), "\n"), test.hint, what)
+			sourcetest.Equal(t, strings.Join(sources.Hints(err), "\n"), hint, what)
 		}
 	}
 }
