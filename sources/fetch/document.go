@@ -45,6 +45,7 @@ type Document struct {
 	Header http.Header
 
 	answer *answer
+	unread error // of Read
 }
 
 // Document fetches a document. Its errors have the type *Error, and wrap a *StatusError if the server answered.
@@ -54,29 +55,19 @@ func (c *Client) Document(ctx context.Context, r Request) (*Document, error) {
 		return nil, err
 	}
 	var doc *Document
-	large := &slot{}
-	defer large.release()
 	t := &tries{about: r, most: cmp.Or(r.Tries, c.opts.Tries)}
 	err = c.retry(ctx, u, t, func() (bool, error) {
-		if doc, err = c.document(ctx, u, t, r, large); err != nil {
-			large.release() // the next try may be a while later
-		}
+		doc, err = c.document(ctx, u, t, r)
 		return false, err
 	})
 	if err != nil {
 		return nil, err
 	}
-	if r.Read != nil {
-		if err := r.Read(doc); err != nil {
-			return nil, err
-		}
-		doc.Body = nil
-	}
-	return doc, nil
+	return doc, doc.unread
 }
 
-// document fetches the document in a single try. If it turns out to be large, it needs a slot.
-func (c *Client) document(ctx context.Context, u *url.URL, t *tries, r Request, large *slot) (*Document, error) {
+// document fetches and reads the document in a single try. If it turns out to be large, that needs a slot.
+func (c *Client) document(ctx context.Context, u *url.URL, t *tries, r Request) (*Document, error) {
 	header, err := c.header(ctx, u, &r)
 	if err != nil {
 		return nil, err
@@ -97,14 +88,19 @@ func (c *Client) document(ctx context.Context, u *url.URL, t *tries, r Request, 
 	body, err := io.ReadAll(io.LimitReader(a.resp.Body, smallDocument))
 	if err == nil && len(body) == smallDocument {
 		if err = c.large.Acquire(try.ctx, 1); err == nil {
-			large.of = c.large
+			try.slot = c.large
 			body, err = io.ReadAll(io.MultiReader(bytes.NewReader(body), a.resp.Body))
 		}
 	}
 	if err != nil {
 		return nil, a.fail(err)
 	}
-	return &Document{body, a.at, a.resp.Header, a}, nil
+	doc := &Document{Body: body, URL: a.at, Header: a.resp.Header, answer: a}
+	if r.Read != nil {
+		doc.unread = r.Read(doc)
+		doc.Body = nil
+	}
+	return doc, nil
 }
 
 // Place returns the URL that answered, without user information and query.

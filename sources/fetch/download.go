@@ -149,8 +149,7 @@ func (d *download) request(ctx context.Context) error {
 	before, opts := d.have, d.client.opts
 	try := d.client.attempt(ctx, &d.tries)
 	defer try.stop()
-	try.firstByte, try.slot = opts.FirstByte, &slot{}
-	defer try.slot.release()
+	try.firstByte, try.limited = opts.FirstByte, true
 	a, err := d.ask(try, rest)
 	if err == nil {
 		defer a.resp.Body.Close()

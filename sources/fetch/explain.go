@@ -96,7 +96,7 @@ func describe(err error) error {
 			at = op.Addr.String()
 		}
 	default:
-		final = false
+		return broken{err}
 	}
 	if timeout, ok := errors.AsType[net.Error](err); ok && timeout.Timeout() && (unresolved || op != nil) {
 		text = "no answer"
@@ -107,9 +107,7 @@ func describe(err error) error {
 	if !final {
 		err = broken{err}
 	}
-	if text != "" {
-		err = &worded{text, err}
-	}
+	err = &worded{text, err}
 	if hint != "" {
 		err = sources.WithHint(err, "%s", hint)
 	}
@@ -199,7 +197,7 @@ func (c *Client) proxyOf(u *url.URL) (proxy *url.URL, variable string, err error
 // and the two cannot be distinguished.
 func (c *Client) mayBeProxy(u *url.URL, err error) error {
 	proxy, variable, _ := c.proxyOf(u)
-	if err == nil || proxy == nil || namesProxy(err) || errors.Is(err, context.Canceled) {
+	if proxy == nil || namesProxy(err) || errors.Is(err, context.Canceled) {
 		return err
 	}
 	err = proxyError{fmt.Errorf("%w (through the proxy %s)", err, proxy.Host)}

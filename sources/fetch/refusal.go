@@ -42,8 +42,7 @@ func (a *answer) refusal() error {
 	if err.Temporary() && (busy || err.after > 0) {
 		return &unavailable{err, c.host(at), err.after}
 	}
-	proxy, variable, _ := c.proxyOf(at)
-	switch {
+	switch proxy, variable, _ := c.proxyOf(at); {
 	case proxy == nil || at.Scheme != "http":
 		return err
 	case err.Code == http.StatusProxyAuthRequired:

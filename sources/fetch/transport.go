@@ -226,31 +226,21 @@ func (c *Client) opening(req *http.Request, next http.RoundTripper) (*http.Respo
 	return next.RoundTrip(req)
 }
 
-// A slot is the permission to download an archive from a host, or to read a large document.
-type slot struct{ of *semaphore.Weighted } // nil while there is none
-
-func (s *slot) release() {
-	if s.of != nil {
-		s.of.Release(1)
-		s.of = nil
-	}
-}
-
 // limiting is the link that limits the archives being downloaded from one host. A request waits for a slot at its host,
 // and first releases the slot that its attempt has at another one. As no request waits while it has one, there is no
 // deadlock.
 func (c *Client) limiting(req *http.Request, next http.RoundTripper) (*http.Response, error) {
-	h, s := c.host(req.URL), attemptOf(req).slot
-	if s == nil || s.of == h.slots {
+	h, a := c.host(req.URL), attemptOf(req)
+	if !a.limited || a.slot == h.slots {
 		return next.RoundTrip(req)
 	}
-	s.release()
+	a.release()
 	if !h.slots.TryAcquire(1) {
 		c.emit(Event{URL: bare(req.URL), Host: req.URL.Host})
 		if err := h.slots.Acquire(req.Context(), 1); err != nil {
 			return nil, err
 		}
 	}
-	s.of = h.slots
+	a.slot = h.slots
 	return next.RoundTrip(req)
 }
