@@ -98,7 +98,7 @@ func describe(err error) error {
 	default:
 		return broken{err}
 	}
-	if timeout, ok := errors.AsType[net.Error](err); ok && timeout.Timeout() && (unresolved || op != nil) {
+	if timeout, ok := errors.AsType[net.Error](err); ok && timeout.Timeout() {
 		text = "no answer"
 	}
 	if at != "" {

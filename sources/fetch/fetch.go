@@ -90,7 +90,7 @@ type Event struct {
 type Client struct {
 	opts   Options
 	chain  http.RoundTripper          // sends the requests of attempts; each link is described where it is
-	shared map[bool]http.RoundTripper // the transports for documents and, at true, for archives, with a connection for each
+	shared map[bool]http.RoundTripper // for documents and, at true, for archives, with a connection for each
 
 	large *semaphore.Weighted // a slot for each large document that is being read or decoded
 
@@ -122,7 +122,8 @@ func New(opts Options) *Client {
 	}
 	c := &Client{
 		opts: opts, hosts: map[string]*host{}, authorizers: map[string]Authorizer{},
-		large: semaphore.NewWeighted(largeAtOnce), shared: map[bool]http.RoundTripper{false: opts.Transport, true: opts.Transport},
+		large:  semaphore.NewWeighted(largeAtOnce),
+		shared: map[bool]http.RoundTripper{false: opts.Transport, true: opts.Transport},
 	}
 	if opts.Transport == nil {
 		c.shared = newTransports(opts)
