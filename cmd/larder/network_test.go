@@ -32,6 +32,7 @@ import (
 type machineOnline struct {
 	t         *testing.T
 	world     *sourcetest.World
+	over      transports
 	client    *fetch.Client
 	dir       string // has the cache and the root module
 	options   installer.Options
@@ -65,9 +66,8 @@ func (m *machineOnline) check(err error) {
 
 // connect replaces the client by one with other options.
 func (m *machineOnline) connect(opts fetch.Options) {
-	if opts.Transport == nil {
-		opts.Transport = transports{m.transport(opts.Timeout, false), m.transport(opts.Timeout, true)}
-	}
+	m.over = transports{m.transport(opts.Timeout, false), m.transport(opts.Timeout, true)}
+	opts.Transport = m.over
 	opts.Sleep = func(ctx context.Context, d time.Duration) error {
 		m.mu.Lock()
 		defer m.mu.Unlock()
@@ -75,7 +75,7 @@ func (m *machineOnline) connect(opts fetch.Options) {
 		return ctx.Err()
 	}
 	m.client = fetch.New(opts)
-	m.t.Cleanup(m.client.CloseIdleConnections)
+	m.t.Cleanup(m.over.CloseIdleConnections)
 }
 
 // Transports are what a client has for documents and for archives.
@@ -274,7 +274,7 @@ func (m *machineOnline) closed(what string, goroutines, files int) {
 	m.t.Helper()
 	var g, f int
 	for range 500 {
-		m.client.CloseIdleConnections() // which one becomes soon after its last request is canceled
+		m.over.CloseIdleConnections() // which one becomes soon after its last request is canceled
 		if g, f = open(); g <= goroutines && f <= files {
 			return
 		}

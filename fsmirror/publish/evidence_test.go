@@ -141,7 +141,6 @@ func TestExists(t *testing.T) {
 	}))
 	defer server.Close()
 	client := fetch.New(fetch.Options{Tries: 1})
-	defer client.CloseIdleConnections()
 	exists := func(path string, size int64) error {
 		return publish.Archive{URL: server.URL + path, Size: size}.Exists(t.Context(), client)
 	}

@@ -27,9 +27,6 @@ func bare(u *url.URL) string {
 	return (&url.URL{Scheme: u.Scheme, Host: u.Host, Path: u.Path, RawPath: u.RawPath}).String()
 }
 
-// hostOf returns the host and port of u, in the form used to configure credentials.
-func hostOf(u *url.URL) (sources.Host, error) { return sources.ParsePunycodeHost(u.Host) }
-
 // Resolve resolves ref relative to base and returns an http or https URL. It refuses an empty ref, because it would
 // resolve to base itself.
 func Resolve(base *url.URL, ref string) (*url.URL, error) {

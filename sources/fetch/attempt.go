@@ -7,6 +7,8 @@ import (
 	"math"
 	"net/http"
 	"time"
+
+	"golang.org/x/sync/semaphore"
 )
 
 // A link of the chain that requests pass through does one thing, and leaves the rest to the next.
@@ -29,10 +31,11 @@ type attempt struct {
 	cancel context.CancelCauseFunc
 	timer  *time.Timer // of the last wait
 	tries  *tries
-	slot   *slot // that the requests need at each host; nil if they need none
-	try    *try  // of a Call that the request belongs to, or nil
+	try    *try // of a Call that the request belongs to, or nil
 
-	archive bool // whether the requests have connections of their own
+	archive bool                // whether the requests have connections of their own
+	limited bool                // whether each request needs a slot of its host
+	slot    *semaphore.Weighted // that the attempt has, of a host or for a large document; or nil
 
 	limit     int64         // of the size of answers in bytes
 	firstByte time.Duration // the longest wait for an answer, if that is more than the window
@@ -61,7 +64,17 @@ func (c *Client) attempt(ctx context.Context, t *tries) *attempt {
 // attemptOf returns the attempt that a request belongs to.
 func attemptOf(req *http.Request) *attempt { return req.Context().Value(attemptKey{}).(*attempt) }
 
-func (a *attempt) stop() { a.cancel(nil) }
+func (a *attempt) stop() {
+	a.release()
+	a.cancel(nil)
+}
+
+func (a *attempt) release() {
+	if a.slot != nil {
+		a.slot.Release(1)
+		a.slot = nil
+	}
+}
 
 // slowly makes the window at least as long as within, and the floor bufferSize. Servers that scan what they send or
 // have received send very little until the scan is finished.

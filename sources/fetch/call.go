@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"io"
-	"maps"
 	"net/http"
 	"sync"
 )
@@ -27,35 +26,35 @@ type Call struct {
 // Call calls f until it succeeds, returns a permanent error, or has failed too often. The requests with the context
 // that f gets belong to the call. If one of them failed, the error is that of the request, and not what a library made
 // of it: it has the type *Error, and wraps a *StatusError if the server answered. If the body of a request could not be
-// read, that error is returned. Other errors of f are returned unchanged, and [Broken] returns one after which f is
-// called again.
+// read, that error is returned. Other errors of f are returned unchanged.
 func (c *Client) Call(ctx context.Context, call Call, f func(context.Context) error) error {
 	u, err := c.begin(call.URL)
 	if err != nil {
 		return err
 	}
 	tries := &tries{most: cmp.Or(call.Tries, c.opts.Tries)}
-	own := false // the error is f's own, and final
+	var own error // is final, and not that of a request
 	err = c.retry(ctx, u, tries, func() (bool, error) {
 		t := &try{call: call, tries: tries}
 		err := f(context.WithValue(ctx, tryKey{}, t))
 		t.mu.Lock()
 		defer t.mu.Unlock()
-		if err == nil {
+		switch {
+		case err == nil:
 			return false, nil
+		case t.unread != nil:
+			own = t.unread
+		case t.err == nil:
+			own = err
 		}
 		t.count(-t.told)
-		own = t.unread != nil || t.err == nil && !errors.As(err, new(broken))
-		return false, cmp.Or(t.unread, t.err, err)
+		if own != nil {
+			return false, nil
+		}
+		return false, t.err
 	})
-	if failed, ok := errors.AsType[*Error](err); ok && own {
-		return failed.Err
-	}
-	return c.suggest(u, Request{}, err)
+	return cmp.Or(own, err)
 }
-
-// Broken returns err as that of a connection that may work on the next try.
-func Broken(err error) error { return broken{err} }
 
 // tryKey is the key of the *try that the requests with a context belong to.
 type tryKey struct{}
@@ -66,9 +65,11 @@ type try struct {
 	tries *tries
 
 	mu     sync.Mutex
-	told   int64
-	err    error // of the last request; nil if it succeeded
-	unread error // of a body that could not be read
+	told   int64     // number of bytes that Sent was called with
+	body   *sentBody // that is being sent, or nil
+	sent   int64     // bytes of that
+	err    error     // of the last request; nil if it succeeded
+	unread error     // of a body that could not be read
 }
 
 // end records how a request has ended. The try may be nil.
@@ -124,16 +125,9 @@ func (c *Client) send(t *try, req *http.Request) (*http.Response, error) {
 		a.firstByte = c.opts.FirstByte // a server may verify what it has received
 	}
 	out := req.WithContext(a.ctx)
-	out.URL, out.Header = u, c.header()
-	maps.Copy(out.Header, req.Header)
-	var body *sentBody
-	reads := func(from io.ReadCloser) io.ReadCloser {
-		body.end(0)
-		body = &sentBody{ReadCloser: from, of: a}
-		return body
-	}
+	out.URL = u
 	if req.Body != nil && req.Body != http.NoBody {
-		out.Body = reads(req.Body)
+		out.Body = t.begin(&sentBody{req.Body, a})
 	}
 	if req.GetBody != nil { // an authorizer may send the request twice
 		out.GetBody = func() (io.ReadCloser, error) {
@@ -141,16 +135,15 @@ func (c *Client) send(t *try, req *http.Request) (*http.Response, error) {
 			if err != nil {
 				return nil, err
 			}
-			return reads(from), nil
+			return t.begin(&sentBody{from, a}), nil
 		}
 	}
 	resp, err := c.chain.RoundTrip(out)
+	t.arrived(a)
 	if err != nil {
-		body.end(0)
 		a.stop()
 		return nil, err
 	}
-	body.end(req.ContentLength)
 	if a.firstByte > 0 { // some servers send a few bytes while they verify
 		a.slowly(a.firstByte)
 	}
@@ -158,13 +151,30 @@ func (c *Client) send(t *try, req *http.Request) (*http.Response, error) {
 	return resp, nil
 }
 
-// A sentBody is the body of a request. It counts what is sent. The transport may still read it when the request has
+// begin makes body the one that is sent. What was sent of another one before has not arrived.
+func (t *try) begin(body *sentBody) *sentBody {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.count(-t.sent)
+	t.body, t.sent = body, 0
+	return body
+}
+
+// arrived ends the body of an attempt, if it has one. If that failed, so does the try, after which nothing counts.
+func (t *try) arrived(a *attempt) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.body, t.sent = nil, 0
+	if a.timer != nil { // unless no request was sent
+		a.timer.Stop()
+	}
+}
+
+// A sentBody is the body of a request. The transport may still read it when another one is sent or the request has
 // ended, which then has no effect.
 type sentBody struct {
 	io.ReadCloser
-	of    *attempt
-	sent  int64
-	ended bool
+	of *attempt
 }
 
 // Read implements [io.Reader].
@@ -173,30 +183,14 @@ func (b *sentBody) Read(p []byte) (int, error) {
 	t := b.of.try
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if b.ended {
+	if t.body != b {
 		return 0, io.ErrClosedPipe
 	}
 	if err != nil && err != io.EOF {
 		t.unread = err
 	}
 	b.of.timer.Reset(max(b.of.window, b.of.firstByte)) // until the server takes more, or answers
-	b.sent += int64(n)
+	t.sent += int64(n)
 	t.count(int64(n))
 	return n, err
-}
-
-// end ends the body, when so many bytes have arrived; a negative number is not known. It may be nil.
-func (b *sentBody) end(arrived int64) {
-	if b == nil {
-		return
-	}
-	b.of.try.mu.Lock()
-	defer b.of.try.mu.Unlock()
-	if !b.ended {
-		b.ended = true
-		if b.of.timer != nil {
-			b.of.timer.Stop()
-		}
-		b.of.try.count(max(0, arrived) - b.sent)
-	}
 }

@@ -92,21 +92,16 @@ func TestCallRefused(t *testing.T) {
 	}
 }
 
-// Errors of the library itself are returned unchanged, unless they say that another try may help.
+// Errors of the library itself are returned unchanged.
 func TestCallsOwnError(t *testing.T) {
 	client, url := writeTo(t, func(http.ResponseWriter, *http.Request) {})
 	own, calls := errors.New("not XML"), 0
-	f := func(err error) func(context.Context) error {
-		return func(ctx context.Context) error {
-			calls++
-			check(t, library(client, "GET", url, nil)(ctx))
-			return err
-		}
-	}
-	err := client.Call(t.Context(), fetch.Call{URL: url}, f(own))
+	err := client.Call(t.Context(), fetch.Call{URL: url}, func(ctx context.Context) error {
+		calls++
+		check(t, library(client, "GET", url, nil)(ctx))
+		return own
+	})
 	sourcetest.Expect(t, err == own && calls == 1, "got %v after %d calls", err, calls)
-	err = client.Call(t.Context(), fetch.Call{URL: url, Tries: 3}, f(fetch.Broken(own)))
-	sourcetest.Expect(t, errors.Is(err, own) && calls == 4, "got %v after %d calls", err, calls)
 }
 
 // A redirect is a refusal if the call says so, and its target is reached by no request.

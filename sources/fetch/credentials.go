@@ -1,6 +1,7 @@
 package fetch
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -10,8 +11,6 @@ import (
 	"strings"
 
 	"golang.org/x/net/http/httpguts"
-
-	"github.com/larder-cli/larder/sources"
 )
 
 // HostOptions apply to a single host and port, and only over https. After a redirect to another host, the options of
@@ -28,14 +27,13 @@ type HostOptions struct {
 
 // hostOptions returns the options for the host of u.
 func (c *Client) hostOptions(u *url.URL) HostOptions {
-	if len(c.opts.Hosts) == 0 || u.Scheme != "https" {
+	if u.Scheme != "https" {
 		return HostOptions{}
 	}
-	host, err := hostOf(u)
-	if err != nil {
-		return HostOptions{} // nothing can be configured for such a host
-	}
-	return c.opts.Hosts[host]
+	h := c.host(u)
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.options
 }
 
 // An Authorizer authenticates the requests for some URLs, by a protocol of its own: the requests can't have their
@@ -73,9 +71,9 @@ func (c *Client) authorizer(u *url.URL) (found Authorizer) {
 	return found
 }
 
-// authenticating is the link that adds what is configured for the URL of a request: headers of its host, the user
-// information of the URL, and what an Authorizer adds. The Authorization that a request has already takes precedence.
-// It is for the origin of the request, and [Client.follow] removes it when a redirect leaves that.
+// authenticating is the link that adds what is configured for the URL of a request: headers, the user information of the
+// URL, and what an Authorizer adds. What a request has already takes precedence. Its Authorization is for its origin,
+// and [Client.follow] removes it when a redirect leaves that.
 func (c *Client) authenticating(req *http.Request, next http.RoundTripper) (*http.Response, error) {
 	u := req.URL
 	req = req.Clone(req.Context())
@@ -84,53 +82,51 @@ func (c *Client) authenticating(req *http.Request, next http.RoundTripper) (*htt
 		req.SetBasicAuth(u.User.Username(), password)
 	}
 	req.URL.User = nil
+	if req.Header.Get("User-Agent") == "" {
+		req.Header.Set("User-Agent", c.opts.UserAgent)
+	}
 	for name, value := range c.hostOptions(u).Headers {
 		if req.Header.Get(name) == "" {
 			req.Header.Set(name, value)
 		}
 	}
-	by := c.authorizer(u)
-	if by == nil {
-		return next.RoundTrip(req)
+	if by := c.authorizer(u); by != nil {
+		return by.Send(req, next)
 	}
-	return by.Send(req, next)
+	return next.RoundTrip(req)
 }
 
-// archiveCredentials adds the credentials for an archive, if an [Authorizer] doesn't: the host's token if it is for
-// archives too, otherwise those of the netrc file. They are sent only over https, and if the URL contains none.
-func (c *Client) archiveCredentials(ctx context.Context, header http.Header, u *url.URL) error {
-	if c.authorizer(u) != nil || u.User != nil || u.Scheme != "https" {
-		return nil
+// header returns the headers of the requests for a document, or for an archive if r is nil. It adds credentials over
+// https only, and only if no [Authorizer] does: a token if it is wanted, or is for archives too, otherwise those of the
+// netrc file for an archive. The user information of an archive's URL precedes both.
+func (c *Client) header(ctx context.Context, u *url.URL, r *Request) (http.Header, error) {
+	header, archive := http.Header{}, r == nil
+	if archive {
+		r = &Request{}
 	}
-	if c.hostOptions(u).TokenForArchives {
-		if err := c.setToken(ctx, header, u, ""); err != nil || header.Get("Authorization") != "" {
-			return err
+	if r.Accept != "" {
+		header.Set("Accept", r.Accept)
+	}
+	if c.authorizer(u) != nil || u.Scheme != "https" || archive && u.User != nil {
+		return header, nil
+	}
+	of := cmp.Or(r.TokenOf, c.host(u).name)
+	if (r.Credentials || c.hostOptions(u).TokenForArchives) && c.opts.Token != nil && of != "" {
+		token, ok, err := c.opts.Token(ctx, of)
+		switch {
+		case err != nil:
+			return nil, err // it already names the credentials
+		case ok && !httpguts.ValidHeaderFieldValue(token):
+			return nil, errors.New("the token contains characters that cannot be sent")
+		case ok:
+			header.Set("Authorization", "Bearer "+token)
+			return header, nil
 		}
 	}
-	if c.opts.Netrc != nil {
+	if archive && c.opts.Netrc != nil {
 		if user, password, ok := c.opts.Netrc(u.Host); ok {
 			(&http.Request{Header: header}).SetBasicAuth(user, password)
 		}
 	}
-	return nil
-}
-
-// setToken adds the bearer token configured for a host, or for the host of u if that is empty. It sends no token
-// without TLS.
-func (c *Client) setToken(ctx context.Context, header http.Header, u *url.URL, of sources.Host) error {
-	if of == "" {
-		of, _ = hostOf(u)
-	}
-	if u.Scheme != "https" || c.opts.Token == nil || of == "" { // an invalid host name cannot have credentials
-		return nil
-	}
-	token, ok, err := c.opts.Token(ctx, of)
-	if err != nil || !ok {
-		return err // it already names the credentials
-	}
-	if !httpguts.ValidHeaderFieldValue(token) {
-		return errors.New("the token contains characters that cannot be sent")
-	}
-	header.Set("Authorization", "Bearer "+token)
-	return nil
+	return header, nil
 }

@@ -35,10 +35,7 @@ type Request struct {
 	// unchanged.
 	Read func(*Document) error
 
-	// For hints: the host whose registry is at the URL, and what to do if the document may be missing in an object
-	// store. Both may be empty.
-	For          sources.Host
-	MayBeMissing string
+	For sources.Host // whose registry is at the URL, for hints; may be empty
 }
 
 // A Document is the complete answer to a Request, with status 200.
@@ -48,6 +45,7 @@ type Document struct {
 	Header http.Header
 
 	answer *answer
+	unread error // of Read
 }
 
 // Document fetches a document. Its errors have the type *Error, and wrap a *StatusError if the server answered.
@@ -57,37 +55,22 @@ func (c *Client) Document(ctx context.Context, r Request) (*Document, error) {
 		return nil, err
 	}
 	var doc *Document
-	large := &slot{}
-	defer large.release()
-	t := &tries{most: cmp.Or(r.Tries, c.opts.Tries)}
+	t := &tries{about: r, most: cmp.Or(r.Tries, c.opts.Tries)}
 	err = c.retry(ctx, u, t, func() (bool, error) {
-		if doc, err = c.document(ctx, u, t, r, large); err != nil {
-			large.release() // the next try may be a while later
-		}
+		doc, err = c.document(ctx, u, t, r)
 		return false, err
 	})
 	if err != nil {
-		return nil, c.suggest(u, r, err)
+		return nil, err
 	}
-	if r.Read != nil {
-		if err := r.Read(doc); err != nil {
-			return nil, err
-		}
-		doc.Body = nil
-	}
-	return doc, nil
+	return doc, doc.unread
 }
 
-// document fetches the document in a single try. If it turns out to be large, it needs a slot.
-func (c *Client) document(ctx context.Context, u *url.URL, t *tries, r Request, large *slot) (*Document, error) {
-	header := c.header()
-	if r.Accept != "" {
-		header.Set("Accept", r.Accept)
-	}
-	if c.authorizer(u) == nil && (r.Credentials || c.hostOptions(u).TokenForArchives) {
-		if err := c.setToken(ctx, header, u, r.TokenOf); err != nil {
-			return nil, err
-		}
+// document fetches and reads the document in a single try. If it turns out to be large, that needs a slot.
+func (c *Client) document(ctx context.Context, u *url.URL, t *tries, r Request) (*Document, error) {
+	header, err := c.header(ctx, u, &r)
+	if err != nil {
+		return nil, err
 	}
 	try := c.attempt(ctx, t)
 	defer try.stop()
@@ -105,14 +88,19 @@ func (c *Client) document(ctx context.Context, u *url.URL, t *tries, r Request, 
 	body, err := io.ReadAll(io.LimitReader(a.resp.Body, smallDocument))
 	if err == nil && len(body) == smallDocument {
 		if err = c.large.Acquire(try.ctx, 1); err == nil {
-			large.of = c.large
+			try.slot = c.large
 			body, err = io.ReadAll(io.MultiReader(bytes.NewReader(body), a.resp.Body))
 		}
 	}
 	if err != nil {
 		return nil, a.fail(err)
 	}
-	return &Document{body, a.at, a.resp.Header, a}, nil
+	doc := &Document{Body: body, URL: a.at, Header: a.resp.Header, answer: a}
+	if r.Read != nil {
+		doc.unread = r.Read(doc)
+		doc.Body = nil
+	}
+	return doc, nil
 }
 
 // Place returns the URL that answered, without user information and query.
@@ -128,7 +116,7 @@ func (d *Document) Wrap(err error) error {
 
 // Refusal returns an error if the document is an HTML page, or a message in JSON or XML, instead of what was wanted.
 func (d *Document) Refusal(wanted string) error {
-	return d.Wrap(d.answer.through(d.answer.instead(d.Body, wanted)))
+	return d.Wrap(d.answer.instead(d.Body, wanted))
 }
 
 // Said returns the message in the document, if it is one in JSON or XML.

@@ -67,7 +67,6 @@ func (c *Client) Download(ctx context.Context, from Archive, stage Stage) error 
 	if err := d.locate(ctx, from.URL); err != nil {
 		return err
 	}
-	asked := d.url
 	d.total, d.idle = cmp.Or(from.Size, -1), c.opts.Timeout
 	d.have, d.validator = stage.Resume()
 	if d.have > 0 && (d.validator == "" || !httpguts.ValidHeaderFieldValue(d.validator)) {
@@ -91,7 +90,7 @@ func (c *Client) Download(ctx context.Context, from Archive, stage Stage) error 
 	if d.stageErr != nil {
 		return d.stageErr
 	}
-	return c.suggest(asked, Request{}, err)
+	return err
 }
 
 // A download is the state of downloading an archive.
@@ -122,11 +121,10 @@ func (d *download) locate(ctx context.Context, rawURL string) error {
 	if err != nil {
 		return err
 	}
-	header := d.client.header()
-	if err := d.client.archiveCredentials(ctx, header, u); err != nil {
+	if d.header, err = d.client.header(ctx, u, nil); err != nil {
 		return &Error{URL: bare(u), Err: err}
 	}
-	d.url, d.header = u, header
+	d.url = u
 	return nil
 }
 
@@ -151,8 +149,7 @@ func (d *download) request(ctx context.Context) error {
 	before, opts := d.have, d.client.opts
 	try := d.client.attempt(ctx, &d.tries)
 	defer try.stop()
-	try.firstByte, try.slot = opts.FirstByte, &slot{}
-	defer try.slot.release()
+	try.firstByte, try.limited = opts.FirstByte, true
 	a, err := d.ask(try, rest)
 	if err == nil {
 		defer a.resp.Body.Close()
@@ -232,7 +229,9 @@ func (d *download) begin(a *answer, head []byte, whole bool, total int64) (err e
 		d.from.From(bare(a.at))
 	}
 	if whole || d.have == 0 {
-		err = a.insteadOfArchive(head)
+		if err = a.instead(head[:min(len(head), maxPreamble)], "an archive"); len(head) == 0 && total == 0 {
+			err = errors.New("an empty answer instead of an archive")
+		}
 	}
 	if err = cmp.Or(err, d.agree(total)); err == nil && (whole || d.have == 0) {
 		err = d.restart(validator(a.resp))
@@ -270,7 +269,8 @@ func (d *download) restart(validator string) error {
 // copy writes n bytes of the buffer to the stage, and then the rest of the answer. The error is that of the last read.
 // If the connection is slow, the rest may arrive in parts.
 func (d *download) copy(try *attempt, a *answer, n int, err error) error {
-	most, m := d.total, &meter{time.Now(), try.waited, d.have}
+	most, began, had := d.total, time.Now(), d.have
+	try.waited = 0
 	if most < 0 {
 		most = maxArchive
 	}
@@ -292,7 +292,7 @@ func (d *download) copy(try *attempt, a *answer, n int, err error) error {
 		case err != nil:
 			return err
 		}
-		if rate := d.slow(m, try, a); rate > 0 {
+		if rate := d.slow(began, had, try, a); rate > 0 {
 			if all, err := d.inParts(try.ctx, a, rate); all || err != nil {
 				return err
 			}
@@ -302,9 +302,6 @@ func (d *download) copy(try *attempt, a *answer, n int, err error) error {
 
 // Write writes to the stage.
 func (d *download) Write(p []byte) (n int, err error) {
-	if len(p) == 0 {
-		return 0, nil
-	}
 	n, d.stageErr = d.stage.Write(p)
 	d.have += int64(n)
 	return n, d.stageErr

@@ -12,7 +12,6 @@ import (
 	"net/http"
 	"net/url"
 	"runtime"
-	"slices"
 	"strings"
 	"syscall"
 
@@ -38,9 +37,9 @@ func (c *Client) explaining(req *http.Request, next http.RoundTripper) (*http.Re
 	ofProxy := isOp && op.Op == "proxyconnect" // such as an error of TLS with the proxy
 	switch err = ended(req.Context(), describe(err)); {
 	case has[*net.DNSError](err), isDial(err):
-		down := &UnreachableError{Host: u.Host, Err: err}
+		down := &UnreachableError{u.Host, err}
 		if proxy != nil {
-			down.Host, down.Proxy = proxy.Host, true
+			down.what = "the proxy " + proxy.Host
 		}
 		err = meantHost(down, u.Host, "check the network connection and the proxy settings (HTTPS_PROXY, NO_PROXY); "+
 			"--offline uses the packages on this machine only")
@@ -62,20 +61,22 @@ func noCertificate(requested *tls.CertificateRequestInfo) (*tls.Certificate, err
 // describe returns an error of Go's network packages, whose texts contain system calls and ports, in plain words. It
 // marks the error as temporary, unless the same request would fail again.
 func describe(err error) error {
-	var certificate *tls.CertificateVerificationError
-	var record tls.RecordHeaderError
-	var dns *net.DNSError
 	op := innermost(err)
-	text, hint, final := "", "", true
+	dns, unresolved := errors.AsType[*net.DNSError](err)
+	certificate, untrusted := errors.AsType[*tls.CertificateVerificationError](err)
+	text, at, hint, final := "", "", "", true
 	switch {
-	case has[proxyError](err), errors.Is(err, http.ErrSchemeMismatch):
+	case has[proxyError](err):
 		return err
-	case errors.As(err, &certificate):
+	case untrusted:
 		text = "TLS: " + strings.TrimPrefix(certificate.Err.Error(), "x509: ")
-	case errors.As(err, &record):
+	case has[tls.RecordHeaderError](err), errors.Is(err, http.ErrSchemeMismatch):
 		text = "the server does not speak TLS on this port: " + err.Error()
-	case errors.As(err, &dns):
-		text, final = plainDNS(dns), dns.IsNotFound && !dns.IsTemporary
+	case unresolved:
+		text = strings.TrimSpace(dns.Err[strings.LastIndex(dns.Err, ": ")+1:])
+		if final = dns.IsNotFound && !dns.IsTemporary; dns.Server != "" {
+			at = "DNS server " + strings.TrimSuffix(dns.Server, ":53")
+		}
 	case op != nil && op.Op == "remote error": // a TLS alert
 		text = "the server refused the TLS connection: " + strings.TrimPrefix(op.Err.Error(), "tls: ")
 		switch {
@@ -86,55 +87,31 @@ func describe(err error) error {
 		}
 	case errors.Is(err, io.EOF):
 		text, final = "the server closed the connection without an answer", false
+	case op != nil:
+		text, final = op.Err.Error(), has[*addressError](err)
+		if errno, ok := errors.AsType[syscall.Errno](err); ok {
+			text = errno.Error()
+		}
+		if op.Addr != nil {
+			at = op.Addr.String()
+		}
 	default:
-		text, final = plainOp(op), false
+		return broken{err}
+	}
+	if timeout, ok := errors.AsType[net.Error](err); ok && timeout.Timeout() {
+		text = "no answer"
+	}
+	if at != "" {
+		text += " (" + at + ")"
 	}
 	if !final {
 		err = broken{err}
 	}
-	if text != "" {
-		err = &worded{text, err}
-	}
+	err = &worded{text, err}
 	if hint != "" {
 		err = sources.WithHint(err, "%s", hint)
 	}
 	return err
-}
-
-// plainDNS describes a DNS error, with the name server.
-func plainDNS(e *net.DNSError) string {
-	server := strings.TrimSuffix(e.Server, ":53")
-	switch {
-	case e.IsTimeout:
-		return strings.TrimSpace("no answer from the DNS server " + server)
-	case server == "":
-		return e.Err
-	}
-	return reason(e) + " (DNS server " + server + ")"
-}
-
-// plainOp describes a failed network operation, with the address. It is empty for unknown errors.
-func plainOp(e *net.OpError) string {
-	text := ""
-	switch {
-	case e == nil:
-	case e.Timeout():
-		text = "the connection timed out"
-	case has[syscall.Errno](e):
-		text = reason(e.Err)
-	case e.Op == "dial" && !errors.Is(e, context.Canceled):
-		text = e.Err.Error()
-	}
-	if text != "" && e.Addr != nil {
-		text += " (" + e.Addr.String() + ")"
-	}
-	return text
-}
-
-// reason returns the last part of the text of an error of Go's network packages, which first names system calls.
-func reason(err error) string {
-	text := err.Error()
-	return strings.TrimSpace(text[strings.LastIndex(text, ": ")+1:])
 }
 
 // innermost returns the innermost network operation in err, or nil.
@@ -153,20 +130,16 @@ func isDial(err error) bool {
 
 // An UnreachableError reports a failure to connect to a host. It wraps the cause, such as a [net.DNSError].
 type UnreachableError struct {
-	Host  string // as the URL has it; a proxy's host and port
-	Proxy bool   // whether Host is a proxy
-	Err   error
+	what string // the host as in the URL, or the proxy
+	err  error
 }
 
 func (e *UnreachableError) Error() string {
-	what := e.Host
-	if e.Proxy {
-		what = "the proxy " + e.Host
-	}
-	return "cannot reach " + what + ": " + strings.TrimSuffix(e.Err.Error(), " ("+e.Host+")")
+	at := " (" + strings.TrimPrefix(e.what, "the proxy ") + ")"
+	return "cannot reach " + e.what + ": " + strings.TrimSuffix(e.err.Error(), at)
 }
 
-func (e *UnreachableError) Unwrap() error { return e.Err }
+func (e *UnreachableError) Unwrap() error { return e.err }
 
 // unreachable returns the UnreachableError in err, or nil.
 func unreachable(err error) *UnreachableError {
@@ -189,13 +162,8 @@ func (c *Client) suggestHostOptions(u *url.URL, h *host, err error) error {
 	case (unknown || has[x509.SystemRootsError](err)) && c.opts.CertificateFault != "":
 		err = sources.WithHint(err, "SSL_CERT_FILE is ignored, because %s: correct or unset it", c.opts.CertificateFault)
 	case unknown:
-		system := "to the system's trust store, name its file in SSL_CERT_FILE"
-		switch runtime.GOOS {
-		case "darwin":
-			system = "to the keychain"
-		case "windows":
-			system = "to the Windows certificate store"
-		}
+		stores := map[string]string{"darwin": "to the keychain", "windows": "to the Windows certificate store"}
+		system := cmp.Or(stores[runtime.GOOS], "to the system's trust store, name its file in SSL_CERT_FILE")
 		err = sources.WithHint(err, "add the authority that issued the certificate of %[1]s %[2]s, "+
 			"or add host %[1]q { ca_file = \"FILE\" } to %[3]s", u.Host, system, c.opts.HostsFile)
 	}
@@ -229,7 +197,7 @@ func (c *Client) proxyOf(u *url.URL) (proxy *url.URL, variable string, err error
 // and the two cannot be distinguished.
 func (c *Client) mayBeProxy(u *url.URL, err error) error {
 	proxy, variable, _ := c.proxyOf(u)
-	if err == nil || proxy == nil || namesProxy(err) || errors.Is(err, context.Canceled) {
+	if proxy == nil || namesProxy(err) || errors.Is(err, context.Canceled) {
 		return err
 	}
 	err = proxyError{fmt.Errorf("%w (through the proxy %s)", err, proxy.Host)}
@@ -257,16 +225,10 @@ func refusedByProxy(proxy *url.URL, variable, host string, resp *http.Response) 
 		return meantHost(err, name, fmt.Sprintf("ask the operator of the proxy that %s names to allow %s, "+
 			"or add the host to NO_PROXY", variable, host))
 	}
-	offers := resp.Header.Values("Proxy-Authenticate")
-	for i, offer := range offers {
-		scheme, _, _ := strings.Cut(strings.TrimSpace(offer), " ")
-		offers[i] = Printable(scheme)
-	}
-	basic := len(offers) == 0 || slices.ContainsFunc(offers, func(s string) bool { return strings.EqualFold(s, "Basic") })
+	offers := Printable(strings.Join(resp.Header.Values("Proxy-Authenticate"), ", "))
 	switch {
-	case !basic:
-		return sources.WithHint(err, "the proxy requires authentication by %s; larder supports Basic only",
-			strings.Join(offers[:min(len(offers), maxQuoted)], ", "))
+	case offers != "" && !strings.Contains(strings.ToLower(offers), "basic"):
+		return sources.WithHint(err, "the proxy requires authentication by %.80s; larder supports Basic only", offers)
 	case proxy.User != nil:
 		return sources.WithHint(err, "the proxy refused the user and password in %s", variable)
 	}

@@ -68,8 +68,6 @@ type Options struct {
 
 	HostsFile string // where users configure Hosts; empty if they can't
 
-	TimeoutSetting string // the name of the user's setting for Timeout, in seconds; empty if there is none
-
 	Sleep  func(context.Context, time.Duration) error // nil means a real sleep
 	Report func(Event)                                // called for each retry and wait, one call at a time; may be nil
 }
@@ -83,17 +81,16 @@ type Event struct {
 	Wait time.Duration // time until the next try
 	Err  error         // why the try failed
 
-	// AtMost is the maximum time that requests to the host wait in all. Zero means that only this request has to wait.
-	AtMost time.Duration
-	Known  bool // whether an earlier event already reported that the host is unavailable
+	AtMost time.Duration // the maximum time that requests to the host wait in all
+	Known  bool          // whether an earlier event already reported that the host is unavailable
 }
 
 // A Client fetches documents and archives. It is safe for concurrent use. A program should use only one, because each
 // Client applies the limits per host on its own.
 type Client struct {
 	opts   Options
-	chain  http.RoundTripper    // sends the requests of attempts; each link is described where it is
-	shared [2]http.RoundTripper // the transports for documents, and for archives, with a connection for each
+	chain  http.RoundTripper          // sends the requests of attempts; each link is described where it is
+	shared map[bool]http.RoundTripper // for documents and, at true, for archives, with a connection for each
 
 	large *semaphore.Weighted // a slot for each large document that is being read or decoded
 
@@ -115,7 +112,9 @@ func New(opts Options) *Client {
 	opts.PerHost = cmp.Or(opts.PerHost, defaultPerHost)
 	opts.UserAgent = cmp.Or(opts.UserAgent, "larder")
 	if opts.TokenHint == nil {
-		opts.TokenHint = tokenHint
+		opts.TokenHint = func(host sources.Host, sent bool) string {
+			return map[bool]string{true: "check that the token for ", false: "configure credentials for "}[sent] + string(host)
+		}
 	}
 	opts.HostsFile = cmp.Or(opts.HostsFile, "Larder's configuration file")
 	if opts.Sleep == nil {
@@ -123,7 +122,8 @@ func New(opts Options) *Client {
 	}
 	c := &Client{
 		opts: opts, hosts: map[string]*host{}, authorizers: map[string]Authorizer{},
-		large: semaphore.NewWeighted(largeAtOnce), shared: [2]http.RoundTripper{opts.Transport, opts.Transport},
+		large:  semaphore.NewWeighted(largeAtOnce),
+		shared: map[bool]http.RoundTripper{false: opts.Transport, true: opts.Transport},
 	}
 	if opts.Transport == nil {
 		c.shared = newTransports(opts)
@@ -143,12 +143,5 @@ func sleep(ctx context.Context, d time.Duration) error {
 		return nil
 	case <-ctx.Done():
 		return ctx.Err()
-	}
-}
-
-// CloseIdleConnections closes open connections that are not in use, except those of hosts with TLS options.
-func (c *Client) CloseIdleConnections() {
-	for _, transport := range c.shared {
-		(&http.Client{Transport: transport}).CloseIdleConnections()
 	}
 }

@@ -63,7 +63,7 @@ func newWorld(t *testing.T, opts fetch.Options, handler http.HandlerFunc) *world
 	}
 	w.client = fetch.New(opts)
 	t.Cleanup(func() {
-		w.client.CloseIdleConnections()
+		opts.Transport.(*http.Transport).CloseIdleConnections()
 		w.Close()
 		checkGoroutines(t, before)
 	})
@@ -295,6 +295,11 @@ func (f *failing) RoundTrip(*http.Request) (*http.Response, error) {
 }
 
 func TestProxyThatRefuses(t *testing.T) {
+	const (
+		secure, plain = "https://example.com/", "http://example.com/"
+		password      = "the proxy refused the user and password in "
+		allow         = "ask the operator of the proxy that HTTPS_PROXY names to allow example.com:443, or add the host to NO_PROXY"
+	)
 	for _, tt := range []struct {
 		url    string
 		status int
@@ -302,18 +307,13 @@ func TestProxyThatRefuses(t *testing.T) {
 		says   string
 		hint   string
 	}{
-		{"https://example.com/", 407, []string{`Basic realm="x"`, "Negotiate"}, "the proxy {proxy} refused the connection to example.com:443: 407 Proxy Authentication Required",
-			"the proxy refused the user and password in HTTPS_PROXY"},
-		{"https://example.com/", 407, nil, "the proxy {proxy} refused the connection to example.com:443: 407 Proxy Authentication Required",
-			"the proxy refused the user and password in HTTPS_PROXY"},
-		{"https://example.com/", 407, []string{"Negotiate", "NTLM"}, "the proxy {proxy} refused the connection to example.com:443: 407 Proxy Authentication Required",
+		{secure, 407, []string{`Basic realm="x"`, "Negotiate"}, "example.com:443: 407 Proxy Authentication Required", password + "HTTPS_PROXY"},
+		{secure, 407, nil, "example.com:443: 407 Proxy Authentication Required", password + "HTTPS_PROXY"},
+		{secure, 407, []string{"Negotiate", "NTLM"}, "example.com:443: 407 Proxy Authentication Required",
 			"the proxy requires authentication by Negotiate, NTLM; larder supports Basic only"},
-		{"https://example.com/", 404, nil, "the proxy {proxy} refused the connection to example.com:443: 404 Not Found",
-			"ask the operator of the proxy that HTTPS_PROXY names to allow example.com:443, or add the host to NO_PROXY"},
-		{"https://example.com/", 403, nil, "the proxy {proxy} refused the connection to example.com:443: 403 Forbidden",
-			"ask the operator of the proxy that HTTPS_PROXY names to allow example.com:443, or add the host to NO_PROXY"},
-		{"http://example.com/", 407, []string{"Basic"}, "the proxy {proxy} refused the connection to example.com: 407 Proxy Authentication Required",
-			"the proxy refused the user and password in HTTP_PROXY"},
+		{secure, 404, nil, "example.com:443: 404 Not Found", allow},
+		{secure, 403, nil, "example.com:443: 403 Forbidden", allow},
+		{plain, 407, []string{"Basic"}, "example.com: 407 Proxy Authentication Required", password + "HTTP_PROXY"},
 	} {
 		proxy := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, _ *http.Request) {
 			rw.Header()["Proxy-Authenticate"] = tt.offers
@@ -322,12 +322,10 @@ func TestProxyThatRefuses(t *testing.T) {
 		defer proxy.Close()
 		at, _ := url.Parse(proxy.URL)
 		at.User = url.UserPassword("user", "secret")
-		client := fetch.New(fetch.Options{Proxy: http.ProxyURL(at)})
-		defer client.CloseIdleConnections()
-		want := func(text string) string { return strings.ReplaceAll(text, "{proxy}", at.Host) }
-		_, err := client.Document(t.Context(), fetch.Request{URL: tt.url})
-		sourcetest.Expect(t, err != nil && err.Error() == tt.url+": "+want(tt.says), "got %v, want %s", err, want(tt.says))
-		sourcetest.Equal(t, fmt.Sprint(sources.Hints(err)), "["+want(tt.hint)+"]", "hints")
+		_, err := fetch.New(fetch.Options{Proxy: http.ProxyURL(at)}).Document(t.Context(), fetch.Request{URL: tt.url})
+		want := tt.url + ": the proxy " + at.Host + " refused the connection to " + tt.says
+		sourcetest.Expect(t, err != nil && err.Error() == want, "got %v, want %s", err, want)
+		sourcetest.Equal(t, fmt.Sprint(sources.Hints(err)), "["+tt.hint+"]", "hints")
 		var status *fetch.StatusError
 		sourcetest.Expect(t, !errors.As(err, &status), "%v is taken for the host's answer", err)
 	}
@@ -355,18 +353,17 @@ func TestUnreachableHosts(t *testing.T) {
 	}{
 		{refused, 2, "cannot reach example.com: connection refused (192.0.2.1:443)"},
 		{&net.OpError{Op: "proxyconnect", Net: "tcp", Err: refused}, 2, "cannot reach example.com: connection refused (192.0.2.1:443)"},
-		{&net.OpError{Op: "dial", Net: "tcp", Addr: refused.Addr, Err: os.ErrDeadlineExceeded}, 2, "cannot reach example.com: the connection timed out (192.0.2.1:443)"},
+		{&net.OpError{Op: "dial", Net: "tcp", Addr: refused.Addr, Err: os.ErrDeadlineExceeded}, 2, "cannot reach example.com: no answer (192.0.2.1:443)"},
 		{&net.OpError{Op: "dial", Net: "tcp", Err: &net.DNSError{Err: "no such host", Name: "example.com", Server: "192.0.2.53:53", IsNotFound: true}}, 1, "cannot reach example.com: no such host (DNS server 192.0.2.53)"},
 		{&net.DNSError{Err: "dial udp 192.0.2.53:53: connect: network is unreachable", Server: "192.0.2.53:53", IsTemporary: true}, 2, "cannot reach example.com: network is unreachable (DNS server 192.0.2.53)"},
-		{&net.DNSError{Err: "i/o timeout", Server: "192.0.2.53:5353", IsTemporary: true, IsTimeout: true}, 2, "cannot reach example.com: no answer from the DNS server 192.0.2.53:5353"},
+		{&net.DNSError{Err: "i/o timeout", Server: "192.0.2.53:5353", IsTemporary: true, IsTimeout: true}, 2, "cannot reach example.com: no answer (DNS server 192.0.2.53:5353)"},
 		{&net.OpError{Op: "read", Err: os.NewSyscallError("read", syscall.ECONNRESET)}, 6, "https://example.com/: connection reset by peer"},
 		{io.EOF, 6, "https://example.com/: the server closed the connection without an answer"},
 		{&net.OpError{Op: "remote error", Err: errors.New("tls: bad certificate")}, 1, "https://example.com/: the server refused the TLS connection: bad certificate"},
 		{&tls.CertificateVerificationError{Err: errors.New("x509: expired")}, 1, "https://example.com/: TLS: expired"},
 		{tls.RecordHeaderError{Msg: "not TLS"}, 1, "https://example.com/: the server does not speak TLS on this port: "},
 	} {
-		var told []fetch.Event
-		client := fetch.New(fetch.Options{Transport: &failing{err: test.err}, Sleep: noSleep, Report: func(e fetch.Event) { told = append(told, e) }})
+		client := fetch.New(fetch.Options{Transport: &failing{err: test.err}, Sleep: noSleep})
 		_, err := client.Document(t.Context(), fetch.Request{URL: "https://example.com/"})
 		var failed *fetch.Error
 		if !errors.Is(err, test.err) || !errors.As(err, &failed) || failed.Tries != test.tries || !strings.HasPrefix(err.Error(), test.text) {

@@ -11,16 +11,19 @@ import (
 	"github.com/larder-cli/larder/sources"
 )
 
-// suggest adds to the error of a refused request what to do about it. For an archive, the Request is empty.
+// suggest adds what to do about it to the error of the last try. For an archive, the Request is empty.
 func (c *Client) suggest(asked *url.URL, r Request, err error) error {
-	failed, ok := errors.AsType[*Error](err)
-	status, answered := errors.AsType[*StatusError](err)
-	if ok && answered {
-		if hint := c.hint(asked, r, status); hint != "" {
-			failed.Err = sources.WithHint(failed.Err, "%s", hint)
-		}
+	hint := ""
+	switch status, answered := errors.AsType[*StatusError](err); {
+	case answered:
+		hint = c.hint(asked, r, status)
+	case errors.Is(err, ErrStalled):
+		hint = "if the server needs longer, set TF_REGISTRY_CLIENT_TIMEOUT to a larger number of seconds"
 	}
-	return err
+	if hint == "" {
+		return err
+	}
+	return sources.WithHint(err, "%s", hint)
 }
 
 // hint returns what to do about a refusal, or nothing.
@@ -31,10 +34,7 @@ func (c *Client) hint(asked *url.URL, r Request, status *StatusError) string {
 		return ""
 	}
 	unauthorized, elsewhere := errors.Is(status, ErrUnauthorized), !sameOrigin(asked, at)
-	of := r.TokenOf
-	if of == "" {
-		of, _ = hostOf(asked)
-	}
+	of := cmp.Or(r.TokenOf, c.host(asked).name)
 	limited := status.signed || strings.Contains(strings.ToLower(status.Said), "expired")
 	hint := ""
 	switch by := c.authorizer(at); {
@@ -48,7 +48,7 @@ func (c *Client) hint(asked *url.URL, r Request, status *StatusError) string {
 	case status.ObjectStore && !r.Credentials:
 		return mayBeMissing
 	case status.ObjectStore && status.Code == http.StatusForbidden:
-		return mayBeMissing + ": " + cmp.Or(r.MayBeMissing, "grant readers the right to list the bucket")
+		return mayBeMissing + ": grant readers the right to list the bucket, or exclude the provider from the installation method"
 	case !r.Credentials && (asked.Scheme != "https" || elsewhere || status.Credentials || of == ""):
 		return ""
 	case !r.Credentials && c.hostOptions(asked).TokenForArchives:
@@ -71,12 +71,4 @@ func (c *Client) hint(asked *url.URL, r Request, status *StatusError) string {
 			r.For, asked.Host, hint)
 	}
 	return hint
-}
-
-// tokenHint is the default of [Options].TokenHint.
-func tokenHint(host sources.Host, sent bool) string {
-	if sent {
-		return fmt.Sprintf("check that the token for %s is valid", host)
-	}
-	return fmt.Sprintf("configure credentials for %s", host)
 }

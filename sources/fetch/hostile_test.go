@@ -72,35 +72,44 @@ func garbage(rw http.ResponseWriter, _ *http.Request) {
 	conn.Close()
 }
 
+// A failure is what a server answers, and what becomes of it.
+type failure struct {
+	name    string
+	handler http.HandlerFunc
+	size    int64  // that an archive should have; 0 if unknown
+	is      error  // that the error matches; may be nil
+	says    string // part of the error
+	tries   int32
+}
+
+func (f failure) check(t *testing.T, w *world, path string, err error) {
+	t.Helper()
+	sourcetest.Require(t, err != nil && strings.Contains(err.Error(), f.says), "got %v, want …%s…", err, f.says)
+	sourcetest.Expect(t, f.is == nil || errors.Is(err, f.is), "%v does not match %v", err, f.is)
+	sourcetest.Expect(t, !strings.Contains(strings.ReplaceAll(err.Error(), "example.com/secret", ""), "secret"), "%v tells a secret", err)
+	failed, ok := errors.AsType[*fetch.Error](err)
+	sourcetest.Expect(t, ok && failed.URL == w.URL+path, "%v is not of the URL", err)
+	sourcetest.Expect(t, w.requests.Load() == f.tries, "%d requests (%v), want %d", w.requests.Load(), err, f.tries)
+}
+
 func TestHostileDocuments(t *testing.T) {
-	for _, test := range []struct {
-		name    string
-		handler http.HandlerFunc
-		is      error // that the error matches; may be nil
-		says    string
-		tries   int32
-	}{
-		{"endless", endless, fetch.ErrTooLarge, "more than 1048576 bytes", 1},
+	for _, test := range []failure{
+		{"endless", endless, 0, fetch.ErrTooLarge, "more than 1048576 bytes", 1},
 		{"too long according to its header", func(rw http.ResponseWriter, _ *http.Request) { rw.Header().Set("Content-Length", "1048577") },
-			fetch.ErrTooLarge, "1048577 bytes", 1},
-		{"gzip bomb", gzipBomb, fetch.ErrTooLarge, "more than 1048576 bytes", 1},
-		{"cut", cut, nil, "(2 tries", 2},
-		{"garbage", garbage, nil, "(2 tries", 2},
-		{"redirect loop", redirectTo("/again?secret"), nil, "more than 10 redirects", 11},
-		{"redirect to http", redirectTo("http://example.com/secret?secret"), nil, "redirect from https to http://example.com/", 2},
-		{"redirect to a file", redirectTo("file:///etc/secret"), nil, `unsupported URL scheme "file"`, 1},
-		{"redirect to an invalid URL", redirectTo("https://user:sec/ret@example.com"), nil, "invalid URL", 1},
-		{"redirect to an empty URL", redirectTo(""), nil, "empty URL", 1},
+			0, fetch.ErrTooLarge, "1048577 bytes", 1},
+		{"gzip bomb", gzipBomb, 0, fetch.ErrTooLarge, "more than 1048576 bytes", 1},
+		{"cut", cut, 0, nil, "(2 tries", 2},
+		{"garbage", garbage, 0, nil, "(2 tries", 2},
+		{"redirect loop", redirectTo("/again?secret"), 0, nil, "more than 10 redirects", 11},
+		{"redirect to http", redirectTo("http://example.com/secret?secret"), 0, nil, "redirect from https to http://example.com/", 2},
+		{"redirect to a file", redirectTo("file:///etc/secret"), 0, nil, `unsupported URL scheme "file"`, 1},
+		{"redirect to an invalid URL", redirectTo("https://user:sec/ret@example.com"), 0, nil, "invalid URL", 1},
+		{"redirect to an empty URL", redirectTo(""), 0, nil, "empty URL", 1},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			w := newWorld(t, fetch.Options{Tries: 2}, test.handler)
 			_, err := w.document(fetch.Request{URL: w.URL + "/doc?secret"})
-			sourcetest.Require(t, err != nil && strings.Contains(err.Error(), test.says), "got %v, want …%s…", err, test.says)
-			sourcetest.Expect(t, test.is == nil || errors.Is(err, test.is), "%v does not match %v", err, test.is)
-			sourcetest.Expect(t, !strings.Contains(strings.ReplaceAll(err.Error(), "example.com/secret", ""), "secret"),
-				"%v tells a secret", err)
-			got := w.requests.Load()
-			sourcetest.Expect(t, got == test.tries, "%d requests (%v), want %d", got, err, test.tries)
+			test.check(t, w, "/doc", err)
 		})
 	}
 }

@@ -40,7 +40,6 @@ func asking(t *testing.T, w *sourcetest.World, host sources.Host, o fetch.HostOp
 		},
 		Netrc: func(hostport string) (string, string, bool) { return "me", "at " + hostport, true },
 	})
-	t.Cleanup(client.CloseIdleConnections)
 	return client
 }
 
@@ -95,45 +94,24 @@ func TestCertificatesAreShownToOneHost(t *testing.T) {
 	sourcetest.Expect(t, get(t, client, ourPort) != nil, "another port had the certificate, too")
 }
 
-func TestServersThatRequireCertificates(t *testing.T) {
-	w := sourcetest.New(t)
-	keyPair(t, w.Registry)
-	transport := w.Client().Transport.(*http.Transport)
-	transport.TLSClientConfig.GetClientCertificate = fetch.NewTransport(0).TLSClientConfig.GetClientCertificate
-	client := fetch.New(fetch.Options{Transport: transport, Tries: 1})
-	defer client.CloseIdleConnections()
-	err := get(t, client, ours)
-	if err == nil || !strings.HasPrefix(strings.Join(sources.Hints(err), ""), "registry.test requests a client certificate") {
-		t.Errorf("%v, with hints %q", err, sources.Hints(err))
-	}
-	// This server requests a certificate, but does not require one.
-	err = get(t, client, theirs)
-	sourcetest.Expect(t, err != nil && (len(sources.Hints(err)) == 0 || strings.Contains(sources.Hints(err)[0], "token")),
-		"%v, with hints %q", err, sources.Hints(err))
-}
-
 // The hint for archives asks for what is missing, the token or the option.
 func TestTokensAreSuggested(t *testing.T) {
 	const option = "add host \"registry.test\" { send_token_to_archives = true } to Larder's configuration file"
-	for _, test := range []struct {
-		option bool
-		hint   string
-	}{
-		{false, "if archives of registry.test need its token, " + option},
-		{true, "if archives of registry.test need a token, configure credentials for registry.test"},
+	for needed, hint := range map[bool]string{
+		false: "if archives of registry.test need its token, " + option,
+		true:  "if archives of registry.test need a token, configure credentials for registry.test",
 	} {
 		w := sourcetest.New(t)
 		w.Registry.RequireHeader("Authorization", "Bearer sesame")
 		client := fetch.New(fetch.Options{
 			Transport: w.Client().Transport, Tries: 1,
-			Hosts: map[sources.Host]fetch.HostOptions{"registry.test": {TokenForArchives: test.option}},
+			Hosts: map[sources.Host]fetch.HostOptions{"registry.test": {TokenForArchives: needed}},
 		})
-		defer client.CloseIdleConnections()
 		for what, err := range map[string]error{
 			"document": get(t, client, ours),
 			"archive":  client.Download(t.Context(), fetch.Archive{URL: "https://registry.test/a.zip"}, &stage{}),
 		} {
-			sourcetest.Equal(t, strings.Join(sources.Hints(err), "\n"), test.hint, what)
+			sourcetest.Equal(t, strings.Join(sources.Hints(err), "\n"), hint, what)
 		}
 	}
 }
@@ -194,7 +172,6 @@ func TestCertificatesAreNotShownToProxies(t *testing.T) {
 		Transport: transport,
 		Hosts:     map[sources.Host]fetch.HostOptions{ourHost: {Certificates: pair, Authorities: authority(t, w.Registry.OwnAuthority())}},
 	})
-	defer client.CloseIdleConnections()
 	err = get(t, client, ours)
 	sourcetest.Expect(t, err != nil && strings.Contains(err.Error(), "418"), "want the proxy's refusal, got %v", err)
 	sourcetest.Expect(t, asked.Load() == 1 && shown.Load() == 0,

@@ -32,7 +32,6 @@ const (
 	maxPreamble = 200  // the start of a body in which an HTML page can be recognized
 	maxSaid     = 200  // in characters, of the message in an error answer
 	minSecret   = 4    // characters of a secret; shorter texts occur within other words
-	maxQuoted   = 5    // a number of texts: how many texts from a server a message quotes
 
 	// bufferSize is how many bytes of an archive are passed on at a time. A try that yields fewer has made no progress.
 	bufferSize = 64 << 10
@@ -42,21 +41,10 @@ const (
 	connectionBuffer = 64 << 20
 )
 
-// maxStalls is the number of consecutive failed tries after which the download of an archive fails if it has stalled.
-const maxStalls = 2
-
-// maxUseless is how many consecutive requests for the rest of an archive may bring nothing before the whole archive is
-// requested.
-const maxUseless = 2
-
-// maxDrain is how long to wait for the rest of a body that will be discarded.
-const maxDrain = time.Second
-
 // Tries and the waits between them.
 const (
 	firstBackoff = time.Second // doubles with each try
 	maxBackoff   = 30 * time.Second
-	maxDoublings = 10
 	spread       = time.Second // requests that waited for a host are sent at random times within this duration
 
 	// maxWait is the longest wait that Larder accepts from a server, and about the longest that a request waits before
@@ -70,15 +58,17 @@ const (
 	// calm is how long after a pause a host gets no additional connections for one archive, and no further event.
 	calm = time.Minute
 
-	// maxRounds limits the tries for an archive that each make a little progress.
-	maxRounds = 10
+	maxRounds  = 10 // limits the tries for an archive that each make a little progress
+	maxStalls  = 2  // consecutive tries for an archive, if the last one has stalled
+	maxUseless = 2  // consecutive requests for the rest of an archive that bring nothing, before one for the whole
 )
 
 // Limits for slow responses.
 const (
-	minRate         = 1 << 10 // in bytes a second; a slower response has stalled
-	documentWindows = 8       // timeouts that a whole document may take
-	pingsPerTimeout = 2       // detects a dead HTTP/2 connection within one timeout
+	minRate         = 1 << 10     // in bytes a second; a slower response has stalled
+	documentWindows = 8           // timeouts that a whole document may take
+	pingsPerTimeout = 2           // detects a dead HTTP/2 connection within one timeout
+	maxDrain        = time.Second // for the rest of a body that will be discarded
 
 	// dateResolution is the minimum age of a modification date that identifies a version. Two versions cannot share an
 	// older date.
@@ -99,9 +89,8 @@ const (
 	trial   = 200 * time.Millisecond // the period over which the speed is measured
 	minRest = time.Second            // the remaining download time that justifies more connections
 
-	maxConnections = 16                 // for one archive
+	maxConnections = 16                 // for one archive, and parts in the spool or being downloaded
 	leastFree      = maxConnections / 2 // that the host must permit in addition
-	maxAhead       = maxConnections + 2 // parts in the spool or being downloaded
 	minPart        = 1 << 20            // bytes
 	maxPart        = 4 << 20            // bytes
 	partTime       = time.Second / 4    // time to download one part; an interruption loses that much

@@ -8,33 +8,25 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"sync"
 	"time"
 
-	"golang.org/x/sync/errgroup"
 	"golang.org/x/sync/semaphore"
 
 	"github.com/larder-cli/larder/sources"
 )
 
-// A meter is the state of a download when the speed of its first connection was last measured.
-type meter struct {
-	at     time.Time
-	waited time.Duration // time waited for the server before that
-	have   int64         // bytes in the stage
-}
-
 // slow returns the speed of the connection in bytes a second if more connections are possible and worth it, and
 // otherwise 0. They are if Larder waits for the server rather than for the disk, much is left, and other archives leave
-// enough connections.
-func (d *download) slow(m *meter, try *attempt, a *answer) float64 {
-	took, waited := time.Since(m.at), try.waited-m.waited
+// enough connections. The connection has delivered the bytes after had since it began.
+func (d *download) slow(began time.Time, had int64, try *attempt, a *answer) float64 {
+	took := time.Since(began)
 	if d.alone || took < trial {
 		return 0
 	}
-	rate, rest := float64(d.have-m.have)/took.Seconds(), d.total-d.have
-	*m = meter{time.Now(), try.waited, d.have}
+	rate, rest := float64(d.have-had)/took.Seconds(), d.total-d.have
 	ranges := a.resp.StatusCode == http.StatusPartialContent || a.resp.Header.Get("Accept-Ranges") == "bytes"
-	worth := waited > took/2 && rest > 2*maxPart && float64(rest) > rate*minRest.Seconds()
+	worth := try.waited > took/2 && rest > 2*maxPart && float64(rest) > rate*minRest.Seconds()
 	host := d.client.host(a.at)
 	if !ranges || d.validator == "" || !worth || host.recent() || !host.slots.TryAcquire(leastFree) {
 		return 0
@@ -75,42 +67,35 @@ func (d *download) inParts(ctx context.Context, a *answer, rate float64) (all bo
 	}
 	p.begin, p.size = d.have, min(max(int64(rate*partTime.Seconds()), minPart), maxPart)
 	p.within = max(minPartTime, time.Duration(2*maxConnections*float64(p.size)/rate*float64(time.Second)))
-	host, own := d.client.host(a.at), semaphore.NewWeighted(1) // the slot of the first connection
-	group, ctx := errgroup.WithContext(ctx)
-	started := make(chan chan error, maxConnections)
-	group.Go(func() error { return p.join(ctx, started) })
-	for part := 0; p.begin+int64(part)*p.size < p.total && ctx.Err() == nil; part++ {
-		done := make(chan error, 1)
-		select { // the spool has room for a few parts
-		case started <- done:
-		case <-ctx.Done():
-		}
-		slot := own
-		if more := host.slots; !own.TryAcquire(1) {
-			if !host.recent() && more.TryAcquire(1) {
-				slot = more
-			} else if err := own.Acquire(ctx, 1); err != nil {
-				done <- err
-				break
-			}
-		}
-		group.Go(func() error {
-			defer slot.Release(1)
-			err := p.fetch(ctx, part)
-			done <- err
-			return err
-		})
-	}
-	close(started)
-	err = group.Wait()
-	return err == nil, cmp.Or(d.stageErr, err)
+	return true, p.join(ctx)
 }
 
-// join copies parts from the spool to the stage, in order, each when it is done.
-func (p *parts) join(ctx context.Context, started <-chan chan error) error {
-	part := 0
-	for done := range started {
-		if err := cmp.Or(<-done, context.Cause(ctx)); err != nil {
+// join downloads the parts, and copies them from the spool to the stage in order. One part has the slot of the first
+// connection, and the others have those that no other archive needs.
+func (p *parts) join(ctx context.Context) error {
+	var group sync.WaitGroup
+	defer group.Wait()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	host, own := p.client.host(p.first.at), semaphore.NewWeighted(1)
+	var begun []chan error // for each part, its result
+	for part := 0; p.have < p.total; part++ {
+		for next := len(begun); next < part+maxConnections && p.begin+int64(next)*p.size < p.total; next++ {
+			slots := own
+			if !own.TryAcquire(1) {
+				if slots = host.slots; host.recent() || !slots.TryAcquire(1) {
+					break
+				}
+			}
+			done := make(chan error, 1)
+			begun = append(begun, done)
+			group.Go(func() {
+				err := p.fetch(ctx, next)
+				slots.Release(1)
+				done <- err
+			})
+		}
+		if err := <-begun[part]; err != nil {
 			return err
 		}
 		begin, end, at := p.span(part)
@@ -118,7 +103,6 @@ func (p *parts) join(ctx context.Context, started <-chan chan error) error {
 		if err != nil || p.have < end {
 			return fmt.Errorf("reading the downloaded part: %w", cmp.Or(err, io.ErrUnexpectedEOF))
 		}
-		part++
 	}
 	return nil
 }
@@ -126,7 +110,7 @@ func (p *parts) join(ctx context.Context, started <-chan chan error) error {
 // span returns the range of a part in the archive, and its offset in the spool.
 func (p *parts) span(part int) (begin, end, at int64) {
 	begin = p.begin + int64(part)*p.size
-	return begin, min(begin+p.size, p.total), int64(part%maxAhead) * p.size
+	return begin, min(begin+p.size, p.total), int64(part%maxConnections) * p.size
 }
 
 // fetch downloads a part to the spool. Whatever fails, a single connection may not need it.

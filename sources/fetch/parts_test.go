@@ -48,32 +48,30 @@ var large = func() []byte {
 	return b
 }()
 
+// If a server permits only one connection, or answers requests for parts badly, the data from the first connection is
+// kept, and that connection downloads the rest with little delay.
 func TestLargeArchiveFromSlowServerUsesParts(t *testing.T) {
-	part := func(r *http.Request) bool {
-		return r.Header.Get("Range") != "" && !strings.HasSuffix(r.Header.Get("Range"), "-")
-	}
-	lie := func(format string, args ...any) func(int, http.ResponseWriter, *http.Request) bool {
+	type fault = func(n int, rw http.ResponseWriter, r *http.Request) bool
+	parts := func(answer http.HandlerFunc) fault {
 		return func(_ int, rw http.ResponseWriter, r *http.Request) bool {
-			if !part(r) {
-				return false
+			asked := r.Header.Get("Range")
+			part := asked != "" && !strings.HasSuffix(asked, "-")
+			if part {
+				answer(rw, r)
 			}
+			return part
+		}
+	}
+	lie := func(format string, args ...any) fault {
+		return parts(func(rw http.ResponseWriter, _ *http.Request) {
 			rw.Header().Set("Content-Range", fmt.Sprintf(format, args...))
 			rw.WriteHeader(http.StatusPartialContent)
 			_, _ = rw.Write(make([]byte, 100))
-			return true
-		}
-	}
-	status := func(code int) func(int, http.ResponseWriter, *http.Request) bool {
-		return func(_ int, rw http.ResponseWriter, r *http.Request) bool {
-			if part(r) {
-				rw.WriteHeader(code)
-			}
-			return part(r)
-		}
+		})
 	}
 	for _, test := range []struct {
 		name   string
-		fault  func(n int, rw http.ResponseWriter, r *http.Request) bool
+		fault  fault
 		opts   fetch.Options
 		full   bool
 		parts  bool // whether most of it is downloaded in parts
@@ -97,14 +95,15 @@ func TestLargeArchiveFromSlowServerUsesParts(t *testing.T) {
 			}
 			return n == 3
 		}},
-		{name: "parts forbidden", whole: 1, fault: status(http.StatusForbidden)},
-		{name: "parts unavailable", whole: 1, fault: status(http.StatusServiceUnavailable)},
-		{name: "parts ignored", whole: 1, fault: func(_ int, rw http.ResponseWriter, r *http.Request) bool {
-			if part(r) {
-				_, _ = rw.Write(large[:100])
-			}
-			return part(r)
-		}},
+		{name: "parts forbidden", whole: 1, fault: parts(status(http.StatusForbidden))},
+		{name: "parts unavailable", whole: 1, fault: parts(status(http.StatusServiceUnavailable))},
+		{name: "parts unavailable for long", whole: 1, fault: parts(func(rw http.ResponseWriter, _ *http.Request) {
+			rw.Header().Set("Retry-After", "100")
+			rw.WriteHeader(http.StatusTooManyRequests)
+		})},
+		{name: "parts that don't arrive", whole: 1, fault: parts(silent)},
+		{name: "parts that break", whole: 1, fault: parts(func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) })},
+		{name: "parts ignored", whole: 1, fault: parts(func(rw http.ResponseWriter, _ *http.Request) { _, _ = rw.Write(large[:100]) })},
 		{name: "other part", whole: 1, fault: lie("bytes 5-104/%d", len(large))},
 		{name: "part of a larger archive", whole: 1, fault: lie("bytes 0-99/%d", len(large)+1)},
 		{name: "invalid part", whole: 1, fault: lie("bytes x")},
@@ -119,7 +118,10 @@ func TestLargeArchiveFromSlowServerUsesParts(t *testing.T) {
 			server := &limitedServer{fault: test.fault}
 			s := &spoolStage{dir: t.TempDir(), full: test.full}
 			inBubble(t, test.opts, server.ServeHTTP, func(t *testing.T, client *fetch.Client) {
+				start := time.Now()
 				check(t, client.Download(t.Context(), fetch.Archive{URL: "http://example.com/x.zip"}, s))
+				took, limit := time.Since(start), time.Duration(len(large))*time.Second>>21+16*time.Second
+				sourcetest.Expect(t, took <= limit, "took %s, more than %s with one connection", took, limit)
 			})
 			left, _ := os.ReadDir(s.dir)
 			sourcetest.Expect(t, len(left) == 0, "left %v", left)
@@ -258,40 +260,6 @@ func (w *limited) Write(b []byte) (n int, err error) {
 		n, b = n+m, b[piece:]
 	}
 	return n, err
-}
-
-// If a server permits only one connection for each client, the data from the first connection is kept, and that
-// connection downloads the rest with little delay.
-func TestServersForOneConnection(t *testing.T) {
-	for name, second := range map[string]http.HandlerFunc{
-		"asks to wait": func(rw http.ResponseWriter, _ *http.Request) {
-			rw.Header().Set("Retry-After", "100")
-			rw.WriteHeader(http.StatusTooManyRequests)
-		},
-		"is silent": func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() },
-		"hangs up":  func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) },
-	} {
-		t.Run(name, func(t *testing.T) {
-			var ends []string
-			opts := fetch.Options{Report: func(e fetch.Event) { ends = append(ends, e.Err.Error()) }}
-			server := &limitedServer{}
-			s := &spoolStage{dir: t.TempDir()}
-			inBubble(t, opts, func(rw http.ResponseWriter, r *http.Request) {
-				if r.Header.Get("Range") != "" {
-					second(rw, r)
-					return
-				}
-				server.ServeHTTP(rw, r)
-			}, func(t *testing.T, client *fetch.Client) {
-				start := time.Now()
-				check(t, client.Download(t.Context(), fetch.Archive{URL: "http://example.com/x.zip"}, s))
-				took := time.Since(start)
-				sourcetest.Expect(t, took <= time.Duration(len(large))*time.Second>>21+16*time.Second, "took %s: %q", took, ends)
-			})
-			sourcetest.Expect(t, bytes.Equal(s.Bytes(), large) && server.whole == 1,
-				"got %d bytes, asked for all %d times", s.Len(), server.whole)
-		})
-	}
 }
 
 func TestPartsNameTheFailingHost(t *testing.T) {

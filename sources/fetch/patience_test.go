@@ -28,7 +28,7 @@ func inBubble(t *testing.T, opts fetch.Options, handler http.HandlerFunc, test f
 		transport.DialContext = l.dial
 		opts.Transport = transport
 		client := fetch.New(opts)
-		defer client.CloseIdleConnections()
+		defer transport.CloseIdleConnections()
 		test(t, client)
 	})
 }
@@ -111,26 +111,43 @@ func TestPatience(t *testing.T) {
 	}
 }
 
-// If a server never answers, the request is sent twice, and the message names the setting.
+// If a server never answers, or sends only headers, an archive is requested twice for minutes or more often for seconds,
+// and the message names the setting.
 func TestPatienceEnds(t *testing.T) {
-	for opts, want := range map[*fetch.Options]struct {
+	const hint = "[if the server needs longer, set TF_REGISTRY_CLIENT_TIMEOUT to a larger number of seconds]"
+	headers := func(rw http.ResponseWriter, r *http.Request) {
+		rw.(http.Flusher).Flush()
+		silent(rw, r)
+	}
+	for _, test := range []struct {
+		name              string
+		answer            http.HandlerFunc
+		timeout           time.Duration
 		archive, document time.Duration
-		hint              string
+		tries             int
 	}{
-		{TimeoutSetting: "THE_SETTING"}:                 {6 * time.Minute, 90 * time.Second, "if the server needs longer, set THE_SETTING to a larger number of seconds"},
-		{TimeoutSetting: "X", Timeout: 5 * time.Minute}: {10 * time.Minute, 30 * time.Minute, "if the server needs longer, set X to a larger number of seconds"},
+		{"silent", silent, 0, 6 * time.Minute, 90 * time.Second, 2},
+		{"silent for longer", silent, 5 * time.Minute, 10 * time.Minute, 30 * time.Minute, 2},
+		{"headers", headers, 0, 6 * time.Minute, 90 * time.Second, 5},
+		{"headers for longer", headers, 5 * time.Minute, 10 * time.Minute, 30 * time.Minute, 2},
 	} {
-		inBubble(t, *opts, silent, func(t *testing.T, client *fetch.Client) {
+		asked := &load{}
+		inBubble(t, fetch.Options{Timeout: test.timeout}, func(rw http.ResponseWriter, r *http.Request) {
+			asked.add(1)
+			test.answer(rw, r)
+		}, func(t *testing.T, client *fetch.Client) {
 			start := time.Now()
 			err := client.Download(t.Context(), fetch.Archive{URL: "http://example.com/x.zip"}, &stage{})
-			took := time.Since(start).Truncate(time.Minute)
-			sourcetest.Expect(t, errors.Is(err, fetch.ErrStalled) && took == want.archive, "%v after %s", err, took)
-			sourcetest.Equal(t, fmt.Sprint(sources.Hints(err)), "["+want.hint+"]", "hints")
+			took := time.Since(start)
+			sourcetest.Expect(t, errors.Is(err, fetch.ErrStalled) && took >= test.archive && took < test.archive+90*time.Second,
+				"%s: %v after %s", test.name, err, took)
+			sourcetest.Equal(t, fmt.Sprint(sources.Hints(err)), hint, test.name)
+			sourcetest.Equal(t, asked.highest(), test.tries, test.name)
 			start = time.Now()
 			_, err = client.Document(t.Context(), fetch.Request{URL: "http://example.com/"})
 			took = time.Since(start)
-			sourcetest.Expect(t, took >= want.document && took < want.document+3*time.Minute, "document: %v after %s", err, took)
-			sourcetest.Equal(t, fmt.Sprint(sources.Hints(err)), "["+want.hint+"]", "hints")
+			sourcetest.Expect(t, took >= test.document && took < test.document+3*time.Minute, "%s: %v after %s", test.name, err, took)
+			sourcetest.Equal(t, fmt.Sprint(sources.Hints(err)), hint, test.name)
 		})
 	}
 }

@@ -29,16 +29,8 @@ type answer struct {
 	header http.Header // of the last request, as it may be sent again
 }
 
-// fail adds the URL that answered, and a proxy that may have answered in its place, to an error about the answer.
-func (a *answer) fail(err error) error { return elsewhere(a.asked, a.at, a.through(err)) }
-
-// through adds the proxy that may have answered in place of the host to an error about the answer.
-func (a *answer) through(err error) error {
-	if a.at.Scheme == "http" {
-		err = a.client.mayBeProxy(a.at, err)
-	}
-	return err
-}
+// fail adds the URL that answered to an error about the answer.
+func (a *answer) fail(err error) error { return elsewhere(a.asked, a.at, err) }
 
 // follow sends a GET request of an attempt once, in which each redirect is a request of its own. The Authorization in
 // the header and the user information of a URL follow redirects within their origin only. The caller must close the
@@ -119,6 +111,3 @@ func drain(resp *http.Response, to io.Writer) {
 	_, _ = io.CopyN(to, resp.Body, maxDrained)
 	resp.Body.Close()
 }
-
-// header returns the headers of all requests.
-func (c *Client) header() http.Header { return http.Header{"User-Agent": {c.opts.UserAgent}} }

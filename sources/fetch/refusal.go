@@ -5,7 +5,6 @@ import (
 	"cmp"
 	"encoding/json"
 	"encoding/xml"
-	"errors"
 	"fmt"
 	"io"
 	"mime"
@@ -43,10 +42,13 @@ func (a *answer) refusal() error {
 	if err.Temporary() && (busy || err.after > 0) {
 		return &unavailable{err, c.host(at), err.after}
 	}
-	if proxy, variable, _ := c.proxyOf(at); proxy != nil && at.Scheme == "http" && err.Code == http.StatusProxyAuthRequired {
+	switch proxy, variable, _ := c.proxyOf(at); {
+	case proxy == nil || at.Scheme != "http":
+		return err
+	case err.Code == http.StatusProxyAuthRequired:
 		return refusedByProxy(proxy, variable, at.Host, resp)
 	}
-	return err
+	return c.mayBeProxy(at, err)
 }
 
 // instead returns an error if a body that begins with head is an HTML page, or a message in JSON or XML, in place of
@@ -62,14 +64,6 @@ func (a *answer) instead(head []byte, wanted string) error {
 		return fmt.Errorf("the message %q (%.80q) instead of %s", said, kind, wanted)
 	}
 	return nil
-}
-
-// insteadOfArchive is instead, for archives. Their answers aren't empty.
-func (a *answer) insteadOfArchive(head []byte) error {
-	if len(head) == 0 && a.resp.ContentLength == 0 {
-		return errors.New("an empty answer instead of an archive")
-	}
-	return a.instead(head[:min(len(head), maxPreamble)], "an archive")
 }
 
 // byteOrderMark is what some editors write before UTF-8 text.

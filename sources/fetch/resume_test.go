@@ -39,8 +39,8 @@ func TestDownloadResumesEarlierDownload(t *testing.T) {
 			s := &stage{validator: test.validator}
 			s.Buffer.Write(test.kept)
 			check(t, w.client.Download(context.Background(), fetch.Archive{URL: w.URL + "/x.zip"}, s))
-			if !bytes.Equal(s.Bytes(), archive) || asked != test.asked || s.resets != test.resets || s.validator != `"a"` {
-				t.Errorf("got %d bytes, asked for %q, %d resets, keeps them as of %q", s.Len(), asked, s.resets, s.validator)
+			if !bytes.Equal(s.Bytes(), archive) || asked != test.asked || s.resets != test.resets || s.validator != `"a"` || s.expected != int64(len(archive)) {
+				t.Errorf("got %d bytes of %d, asked for %q, %d resets, keeps them as of %q", s.Len(), s.expected, asked, s.resets, s.validator)
 			}
 		})
 	}

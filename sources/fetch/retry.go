@@ -11,15 +11,14 @@ import (
 	"strconv"
 	"strings"
 	"time"
-
-	"github.com/larder-cli/larder/sources"
 )
 
 // tries counts the tries of a request. The pauses of an unavailable host count as failed ones, because the request
 // would have failed in between. Those before the last good answer to any request don't count.
 type tries struct {
-	most   int // that may fail in a row
-	stalls int // that may fail in a row if the last one has stalled; 0 means most
+	about  Request // for hints; empty for an archive or a Call
+	most   int     // that may fail in a row
+	stalls int     // that may fail in a row if the last one has stalled; 0 means most
 	host   *host
 	least  int  // the lowest number of pauses of the host since the request began
 	missed int  // how many pauses there were since
@@ -65,7 +64,9 @@ func (c *Client) retry(ctx context.Context, u *url.URL, t *tries, try func() (pr
 			}
 		}
 		if again {
-			c.emit(Event{URL: bare(u), Host: at.Host, Try: n, Wait: wait, Err: err, AtMost: atMost, Known: h.report()})
+			now := time.Now().UnixNano()
+			known := now-h.reported.Swap(now) < int64(calm)
+			c.emit(Event{URL: bare(u), Host: at.Host, Try: n, Wait: wait, Err: err, AtMost: atMost, Known: known})
 			if unavailable { // the next request waits for the pause
 				continue
 			}
@@ -76,11 +77,7 @@ func (c *Client) retry(ctx context.Context, u *url.URL, t *tries, try func() (pr
 		if unavailable && unreachable(err) != nil && failed >= most && t.most > 1 {
 			h.lost.Store(true)
 		}
-		if c.opts.TimeoutSetting != "" && errors.Is(err, ErrStalled) {
-			err = sources.WithHint(err, "if the server needs longer, set %s to a larger number of seconds",
-				c.opts.TimeoutSetting)
-		}
-		return &Error{URL: bare(u), Tries: n, Took: time.Since(start), Err: err}
+		return &Error{URL: bare(u), Tries: n, Took: time.Since(start), Err: c.suggest(u, t.about, err)}
 	}
 }
 
@@ -96,7 +93,7 @@ func (c *Client) emit(e Event) {
 
 // backoff returns the longest wait after so many failed tries.
 func backoff(failed int) time.Duration {
-	return min(maxBackoff, firstBackoff<<min(max(failed-1, 0), maxDoublings))
+	return min(maxBackoff, firstBackoff<<min(max(failed-1, 0), 5)) // by then it is the maximum
 }
 
 // allBackoffs returns the maximum sum of the waits before the remaining tries.
@@ -147,11 +144,8 @@ func (e *StatusError) Temporary() bool {
 
 // temporary reports whether trying again may help.
 func temporary(err error) bool {
-	if has[broken](err) {
-		return !has[*addressError](err)
-	}
 	status, ok := errors.AsType[*StatusError](err)
-	return ok && status.Temporary()
+	return has[broken](err) || ok && status.Temporary()
 }
 
 // A host is unavailable if it is overloaded or unreachable: it answers 429 or 503, requests a wait, or rejects
@@ -214,9 +208,6 @@ func (c *Client) wait(ctx context.Context, u *url.URL, h *host, t *tries) error 
 		if c.opts.MaxPause > 0 && pause > c.opts.MaxPause {
 			return &PausedError{Host: u.Host, Until: until}
 		}
-		if !h.report() {
-			c.emit(Event{URL: bare(u), Host: u.Host, AtMost: pause})
-		}
 		if err := c.opts.Sleep(ctx, pause); err != nil {
 			return err
 		}
@@ -265,12 +256,6 @@ func (h *host) recent() bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return time.Now().Before(h.until.Add(calm))
-}
-
-// report records an event about the unavailable host, and reports whether there was a recent one.
-func (h *host) report() (known bool) {
-	now := time.Now().UnixNano()
-	return now-h.reported.Swap(now) < int64(calm)
 }
 
 // retryAfter returns the wait that the server requests. It is 0 if there is none, or it cannot be parsed.

@@ -2,7 +2,6 @@ package fetch_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net/http"
 	"strings"
@@ -161,27 +160,6 @@ func (l *load) highest() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.most
-}
-
-// One that sends headers and nothing else gets tries of up to three minutes, and only two if the timeout is longer.
-func TestPatienceWithScannersEnds(t *testing.T) {
-	for timeout, want := range map[time.Duration]struct {
-		tries int
-		took  time.Duration
-	}{15 * time.Second: {5, 6 * time.Minute}, 5 * time.Minute: {2, 10 * time.Minute}} {
-		asked := &load{}
-		inBubble(t, fetch.Options{Timeout: timeout}, func(rw http.ResponseWriter, r *http.Request) {
-			asked.add(1)
-			rw.(http.Flusher).Flush()
-			<-r.Context().Done()
-		}, func(t *testing.T, client *fetch.Client) {
-			start := time.Now()
-			err := client.Download(t.Context(), fetch.Archive{URL: "http://example.com/x.zip"}, &stage{})
-			took := time.Since(start)
-			sourcetest.Expect(t, errors.Is(err, fetch.ErrStalled) && took >= want.took && took < want.took+90*time.Second, "%v after %s", err, took)
-			sourcetest.Equal(t, asked.highest(), want.tries, "requests")
-		})
-	}
 }
 
 // Secrets that were sent aren't in messages of servers that repeat them.

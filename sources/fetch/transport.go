@@ -17,6 +17,8 @@ import (
 	"time"
 
 	"golang.org/x/sync/semaphore"
+
+	"github.com/larder-cli/larder/sources"
 )
 
 // curves are the supported curves without post-quantum key exchange. With it, the first message of a handshake is
@@ -56,7 +58,7 @@ func newDialer(timeout time.Duration) *net.Dialer {
 // newTransports returns one transport for documents and one for archives. The one for archives uses HTTP/1.1, so that
 // each archive has its own connection: over a network with long delays, a single connection does not reach the full
 // speed.
-func newTransports(opts Options) [2]http.RoundTripper {
+func newTransports(opts Options) map[bool]http.RoundTripper {
 	documents, archives := NewTransport(opts.Timeout), NewTransport(opts.Timeout)
 	for _, t := range []*http.Transport{documents, archives} {
 		t.Proxy = opts.Proxy
@@ -69,7 +71,7 @@ func newTransports(opts Options) [2]http.RoundTripper {
 	archives.Protocols.SetHTTP1(true)
 	archives.TLSClientConfig.NextProtos = []string{"http/1.1"} // so that servers that support only HTTP/2 report that
 	archives.ReadBufferSize = bufferSize
-	return [2]http.RoundTripper{documents, archives}
+	return map[bool]http.RoundTripper{false: documents, true: archives}
 }
 
 // An addressError is an address that [Options].Connect refuses.
@@ -105,48 +107,47 @@ func (c *Client) Trust(u *url.URL, authorities []*x509.Certificate) {
 	h := c.host(u)
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.trusted, h.own = authorities, [2]*http.Transport{}
+	h.options.Authorities = slices.Concat(h.options.Authorities, authorities)
+	clear(h.own)
 }
 
 // connect is the last link. It sends a request over the shared transport, or over that of its host: a host with TLS
 // options has a separate one, so that its connections are not used for other hosts.
 func (c *Client) connect(req *http.Request, _ http.RoundTripper) (*http.Response, error) {
-	kind := 0
-	if attemptOf(req).archive {
-		kind = 1
+	archive := attemptOf(req).archive
+	transport := c.shared[archive]
+	if shared, ok := transport.(*http.Transport); ok && req.URL.Scheme == "https" {
+		transport = c.host(req.URL).transport(archive, shared, req.URL)
 	}
-	shared, ok := c.shared[kind].(*http.Transport)
-	if !ok {
-		return c.shared[kind].RoundTrip(req)
-	}
-	return c.host(req.URL).transport(kind, shared, c.hostOptions(req.URL), req.URL).RoundTrip(req)
+	return transport.RoundTrip(req)
 }
 
-// transport returns the transport of a kind for requests to u.
-func (h *host) transport(kind int, shared *http.Transport, o HostOptions, u *url.URL) *http.Transport {
+// transport returns the transport for requests to u, for documents or for archives.
+func (h *host) transport(archive bool, shared *http.Transport, u *url.URL) *http.Transport {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	o.Authorities = slices.Concat(o.Authorities, h.trusted)
-	if len(o.Authorities)+len(o.Certificates) == 0 {
+	if len(h.options.Authorities)+len(h.options.Certificates) == 0 {
 		return shared
 	}
-	if h.own[kind] == nil {
-		h.own[kind] = newOwnTransport(shared, o, u)
+	if h.own[archive] == nil {
+		h.own[archive] = newOwnTransport(shared, h.options, u)
 	}
-	return h.own[kind]
+	return h.own[archive]
 }
 
 func newOwnTransport(like *http.Transport, o HostOptions, u *url.URL) *http.Transport {
 	t := like.Clone()
-	if t.TLSClientConfig == nil {
-		t.TLSClientConfig = &tls.Config{}
-	}
+	t.TLSClientConfig = cmp.Or(t.TLSClientConfig, &tls.Config{})
 	shared := t.TLSClientConfig.Clone()
 	if len(o.Certificates) > 0 {
 		t.TLSClientConfig.Certificates, t.TLSClientConfig.GetClientCertificate = o.Certificates, nil
 	}
 	if len(o.Authorities) > 0 {
-		t.TLSClientConfig.RootCAs = withAuthorities(shared.RootCAs, o.Authorities)
+		system, _ := x509.SystemCertPool() // nil if there is none
+		t.TLSClientConfig.RootCAs = cmp.Or(shared.RootCAs, system, x509.NewCertPool()).Clone()
+		for _, authority := range o.Authorities {
+			t.TLSClientConfig.RootCAs.AddCert(authority)
+		}
 	}
 	if t.Proxy == nil {
 		return t
@@ -166,37 +167,25 @@ func newOwnTransport(like *http.Transport, o HostOptions, u *url.URL) *http.Tran
 	return t
 }
 
-// withAuthorities returns the pool with more authorities added. A nil pool means the system's. If the system has none,
-// the result has only those in more.
-func withAuthorities(pool *x509.CertPool, more []*x509.Certificate) *x509.CertPool {
-	if pool == nil {
-		pool, _ = x509.SystemCertPool()
-	}
-	pool = cmp.Or(pool, x509.NewCertPool()).Clone()
-	for _, cert := range more {
-		pool.AddCert(cert)
-	}
-	return pool
-}
-
 // A host is the state shared by all requests to one host and port.
 type host struct {
+	name  sources.Host        // empty if nothing can be configured for the host
 	slots *semaphore.Weighted // for the archives being downloaded
 	asks  atomic.Bool         // requests a client certificate, but none is configured
 	lost  atomic.Bool         // could not be reached by all tries of a request, and has not answered since
 
 	reported atomic.Int64 // time of the last event about an unavailable host, in nanoseconds
 
-	opening atomic.Bool   // whether a request has begun to open the first connection for documents
-	opened  chan struct{} // closed by open, when that is open or has failed
-	open    func()
+	opening atomic.Bool     // whether a request has begun to open the first connection for documents
+	opened  context.Context // ends when that is open or has failed
+	open    func()          // ends it
 
 	mu      sync.Mutex
-	trusted []*x509.Certificate // further authorities
-	own     [2]*http.Transport  // if it has TLS options: for documents and for archives
-	until   time.Time           // the end of the last pause; zero if there was none
-	waited  bool                // whether a request has waited for that
-	pauses  int                 // number of pauses since the last good answer
+	options HostOptions              // only for https
+	own     map[bool]*http.Transport // if it has TLS options: for documents and, at true, for archives
+	until   time.Time                // the end of the last pause; zero if there was none
+	waited  bool                     // whether a request has waited for that
+	pauses  int                      // number of pauses since the last good answer
 }
 
 // host returns the state of the host of u.
@@ -206,8 +195,10 @@ func (c *Client) host(u *url.URL) *host {
 	key := hostPort(u)
 	h, ok := c.hosts[key]
 	if !ok {
-		h = &host{slots: semaphore.NewWeighted(int64(c.opts.PerHost)), opened: make(chan struct{})}
-		h.open = sync.OnceFunc(func() { close(h.opened) })
+		h = &host{slots: semaphore.NewWeighted(int64(c.opts.PerHost)), own: map[bool]*http.Transport{}}
+		h.name, _ = sources.ParsePunycodeHost(key)
+		h.options = c.opts.Hosts[h.name]
+		h.opened, h.open = context.WithCancel(context.Background())
 		c.hosts[key] = h
 	}
 	return h
@@ -227,7 +218,7 @@ func (c *Client) opening(req *http.Request, next http.RoundTripper) (*http.Respo
 		return next.RoundTrip(req.WithContext(httptrace.WithClientTrace(req.Context(), trace)))
 	}
 	select {
-	case <-h.opened:
+	case <-h.opened.Done():
 	case <-time.After(maxOpening):
 	case <-req.Context().Done():
 		return nil, req.Context().Err()
@@ -235,31 +226,21 @@ func (c *Client) opening(req *http.Request, next http.RoundTripper) (*http.Respo
 	return next.RoundTrip(req)
 }
 
-// A slot is the permission to download an archive from a host, or to read a large document.
-type slot struct{ of *semaphore.Weighted } // nil while there is none
-
-func (s *slot) release() {
-	if s.of != nil {
-		s.of.Release(1)
-		s.of = nil
-	}
-}
-
 // limiting is the link that limits the archives being downloaded from one host. A request waits for a slot at its host,
 // and first releases the slot that its attempt has at another one. As no request waits while it has one, there is no
 // deadlock.
 func (c *Client) limiting(req *http.Request, next http.RoundTripper) (*http.Response, error) {
-	h, s := c.host(req.URL), attemptOf(req).slot
-	if s == nil || s.of == h.slots {
+	h, a := c.host(req.URL), attemptOf(req)
+	if !a.limited || a.slot == h.slots {
 		return next.RoundTrip(req)
 	}
-	s.release()
+	a.release()
 	if !h.slots.TryAcquire(1) {
 		c.emit(Event{URL: bare(req.URL), Host: req.URL.Host})
 		if err := h.slots.Acquire(req.Context(), 1); err != nil {
 			return nil, err
 		}
 	}
-	s.of = h.slots
+	a.slot = h.slots
 	return next.RoundTrip(req)
 }

@@ -352,8 +352,6 @@ func (m *Mirror) get(ctx context.Context, p sources.Provider, file string, read 
 		Redirects:   redirects,
 		Credentials: true,
 
-		MayBeMissing: "grant readers the right to list the bucket, or exclude the provider from the mirror",
-
 		Read: func(doc *fetch.Document) error {
 			if err := doc.CheckJSON(); err != nil {
 				return err

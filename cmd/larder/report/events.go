@@ -76,10 +76,6 @@ func (o *Output) turn(e fetch.Event) {
 		return
 	}
 	o.followed().turn(e)
-	if e.AtMost > 0 && !e.Known {
-		o.Say("%s: overloaded or out of reach a moment ago; waiting up to %s", e.Host, e.AtMost.Round(time.Second))
-		return
-	}
 	o.Detail("%s: waiting for others from there", e.URL)
 }
 

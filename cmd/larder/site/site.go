@@ -302,8 +302,7 @@ func (s *Site) clientOptions(config *cliconfig.Config) fetch.Options {
 
 		CertificateFault: config.CertificateFault,
 
-		HostsFile:      config.LarderFile(),
-		TimeoutSetting: "TF_REGISTRY_CLIENT_TIMEOUT",
+		HostsFile: config.LarderFile(),
 	}
 	if s.Server != "" {
 		opts.UserAgent += " (" + s.Server + ")"
