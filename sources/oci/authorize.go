@@ -143,7 +143,7 @@ func (a *authorizer) Send(req *http.Request, next http.RoundTripper) (*http.Resp
 			}, nil
 		},
 	}
-	resp, err := client.Do(req.WithContext(a.scoped(req.Context(), name, req.URL.Query().Get("from"))))
+	resp, err := client.Do(req.WithContext(a.scoped(req.Context(), name)))
 	if err == nil {
 		return resp, nil
 	}
@@ -165,8 +165,7 @@ func (a *authorizer) Send(req *http.Request, next http.RoundTripper) (*http.Resp
 }
 
 // scoped returns a context for requests about a repository, so that a token is requested for what they need.
-// From is the repository that a blob is mounted from, if any.
-func (a *authorizer) scoped(ctx context.Context, name, from string) context.Context {
+func (a *authorizer) scoped(ctx context.Context, name string) context.Context {
 	ref := registry.Reference{Registry: a.registry, Repository: name}
 	if name == "" {
 		return auth.WithScopesForHost(ctx, ref.Host(), auth.ScopeRegistryCatalog)
@@ -175,12 +174,7 @@ func (a *authorizer) scoped(ctx context.Context, name, from string) context.Cont
 	if a.access.Push {
 		actions = append(actions, auth.ActionPush)
 	}
-	ctx = auth.AppendRepositoryScope(ctx, ref, actions...)
-	if from != "" {
-		ref.Repository = from
-		ctx = auth.AppendRepositoryScope(ctx, ref, auth.ActionPull)
-	}
-	return ctx
+	return auth.AppendRepositoryScope(ctx, ref, actions...)
 }
 
 // Hint implements [fetch.Authorizer].

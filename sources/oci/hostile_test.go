@@ -157,7 +157,7 @@ func TestPatienceWithPush(t *testing.T) {
 			p := newPusher(t, w, writer)
 			a := added("linux_amd64", 3<<20)
 			var done atomic.Int64
-			check(t, p.put(oci.Change{Add: []oci.Added{a}, Sent: func(n int64) { done.Add(n) }}))
+			check(t, p.put(oci.Change{Add: []oci.Added{a}}, func(n int64) { done.Add(n) }))
 			sourcetest.EqualSlices(t, p.archives(), texts(a), "archives")
 			sourcetest.Equal(t, done.Load(), a.Size, "bytes")
 		})

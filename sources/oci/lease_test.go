@@ -4,7 +4,6 @@ import (
 	"errors"
 	"net/http"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/larder-cli/larder/sources"
@@ -33,10 +32,10 @@ func TestLease(t *testing.T) {
 	p.lease("")
 	check(t, p.setLease("pid 1"))
 	sourcetest.Equal(t, p.requests(),
-		"GET manifests/larder-lease 2, HEAD blobs/ 1, POST blobs/ 1, PUT blobs/ 1, PUT manifests/larder-lease 1", "first lease")
+		"GET manifests/larder-lease 1, HEAD blobs/ 1, POST blobs/ 1, PUT blobs/ 1, PUT manifests/larder-lease 1", "first lease")
 	p.lease("pid 1")
 	check(t, p.setLease("pid 1, again"))
-	sourcetest.Equal(t, p.requests(), "GET manifests/larder-lease 2, PUT manifests/larder-lease 1", "renewed lease")
+	sourcetest.Equal(t, p.requests(), "GET manifests/larder-lease 1, PUT manifests/larder-lease 1", "renewed lease")
 
 	l, err := p.Versions(t.Context(), sourcetest.Address(t, provider))
 	sourcetest.Expect(t, err == nil && len(l.Versions) == 0, "versions %v, %v", l.Versions, err)
@@ -66,34 +65,7 @@ func TestLeaseInProgram(t *testing.T) {
 	sourcetest.Expect(t, err == nil && len(l.Versions) == 0, "versions %v, %v", l.Versions, err)
 }
 
-// Of programs that write the lease at the same time, one has it.
-func TestLeaseAtOnce(t *testing.T) {
-	w := sourcetest.New(t)
-	for range 3 {
-		var pushers [4]*pusher
-		for i := range pushers {
-			pushers[i] = newPusher(t, w, oci.Access{})
-			pushers[i].lease("")
-		}
-		var group sync.WaitGroup
-		var errs [4]error
-		for i, p := range pushers {
-			group.Go(func() { errs[i] = p.setLease(strings.Repeat("x", i+1)) })
-		}
-		group.Wait()
-		got := 0
-		for _, err := range errs {
-			sourcetest.Expect(t, err == nil || errors.Is(err, oci.ErrMoved), "error %v", err)
-			if err == nil {
-				got++
-			}
-		}
-		sourcetest.Equal(t, got, 1, "programs with the lease")
-		check(t, newPusher(t, w, oci.Access{}).setLease(""))
-	}
-}
-
-// A lease can't be taken if the registry doesn't keep tags, or doesn't change them.
+// A lease can't be taken if the registry doesn't change tags.
 func TestLeaseRefused(t *testing.T) {
 	for name, test := range map[string]struct {
 		method string
@@ -101,9 +73,8 @@ func TestLeaseRefused(t *testing.T) {
 		is     error
 		hint   string
 	}{
-		"not served": {"GET", refuse(404, "MANIFEST_UNKNOWN", "unknown"), oci.ErrNotServed, "check the storage"},
-		"immutable":  {"PUT", refuse(400, "TAG_INVALID", "the tag is immutable"), nil, "exempt the tag larder-lease"},
-		"denied":     {"PUT", refuse(403, "DENIED", "denied"), fetch.ErrUnauthorized, "check the credentials"},
+		"immutable": {"PUT", refuse(400, "TAG_INVALID", "the tag is immutable"), nil, "exempt the tag larder-lease"},
+		"denied":    {"PUT", refuse(403, "DENIED", "denied"), fetch.ErrUnauthorized, "check the credentials"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := sourcetest.New(t)

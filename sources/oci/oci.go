@@ -24,9 +24,8 @@ import (
 )
 
 const (
-	maxRecorded       = 8 << 20 // bytes of indexes, and of evidence, that are recorded
-	concurrentReads   = 8       // manifests of an index that are read at the same time
-	concurrentUploads = 8       // blobs that are uploaded at the same time
+	maxRecorded     = 8 << 20 // bytes of indexes, and of evidence, that are recorded
+	concurrentReads = 8       // manifests of an index that are read at the same time
 )
 
 // A Mirror reads and writes the repositories to which a template maps providers. It is safe for concurrent use.
@@ -42,8 +41,7 @@ type Mirror struct {
 	known   sync.Map // of registries whose requests are authenticated
 	remotes sync.Map // clients of the library, by repository
 
-	blobs   sources.Memo[blobKey, Repository] // that repositories have, and where a blob was seen first
-	uploads chan struct{}                     // a place for each upload
+	empty sources.Memo[Repository, struct{}] // whether a repository has the blob that stands for no configuration
 }
 
 var _ sources.Source = (*Mirror)(nil)
@@ -51,7 +49,7 @@ var _ sources.Source = (*Mirror)(nil)
 // New returns the mirror with a template. All mirrors with the same client must have the same access.
 func New(client *fetch.Client, template Template, access Access) *Mirror {
 	return &Mirror{
-		client: client, template: template, access: access, uploads: make(chan struct{}, concurrentUploads),
+		client: client, template: template, access: access,
 		indexes:   sources.Memo[string, *index]{Max: maxRecorded, Weigh: (*index).weight},
 		evidences: sources.Memo[string, *sources.Signed]{Max: maxRecorded, Weigh: (*sources.Signed).Size},
 	}

@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -59,7 +60,7 @@ func TestRemoveSharedIndex(t *testing.T) {
 	m := oci.New(fetch.New(fetch.Options{Transport: withoutTags{over}, Tries: 1}), template, oci.Access{Push: true})
 	p, v := sourcetest.Address(t, provider), sourcetest.Number(t, "1.0.0")
 	a := added("linux_amd64", 100)
-	check(t, m.Put(t.Context(), p, v, oci.Change{Add: []oci.Added{a}}))
+	check(t, put(t, m, p, v, oci.Change{Add: []oci.Added{a}}))
 	r, err := template.Repository(p)
 	check(t, err)
 	manifest := func(method, tag string, body []byte) (int, []byte) {
@@ -77,14 +78,14 @@ func TestRemoveSharedIndex(t *testing.T) {
 	_, index := manifest(http.MethodGet, "1.0.0", nil)
 	status, _ := manifest(http.MethodPut, "stable", index)
 	sourcetest.Equal(t, status, http.StatusCreated)
-	err = m.Put(t.Context(), p, v, oci.Change{Remove: []sources.Platform{a.Platform}})
+	err = put(t, m, p, v, oci.Change{Remove: []sources.Platform{a.Platform}})
 	sourcetest.Expect(t, err != nil && strings.Contains(err.Error(), ":1.0.0: not removed, because the tag stable refers to the same index"), "got %v", err)
 	sourcetest.EqualSlices(t, sources.Hints(err), []string{"remove the tag stable first"})
 	status, _ = manifest(http.MethodGet, "stable", nil)
 	sourcetest.Equal(t, status, http.StatusOK)
 	status, _ = manifest(http.MethodPut, "stable", []byte(strings.Replace(string(index), "linux", "other", 1)))
 	sourcetest.Equal(t, status, http.StatusCreated)
-	check(t, m.Put(t.Context(), p, v, oci.Change{Remove: []sources.Platform{a.Platform}}))
+	check(t, put(t, m, p, v, oci.Change{Remove: []sources.Platform{a.Platform}}))
 	status, _ = manifest(http.MethodGet, digest.FromBytes(index).String(), nil)
 	sourcetest.Equal(t, status, http.StatusNotFound)
 }
@@ -97,14 +98,30 @@ func added(platform string, size int) oci.Added {
 
 func withData(platform string, data []byte) oci.Added {
 	system, arch, _ := strings.Cut(platform, "_")
+	hash := sources.ZipHash(sha256.Sum256(data))
+	contents.Store(hash, bytes.NewReader(data))
 	return oci.Added{
-		Platform: sources.Platform{OS: system, Arch: arch}, Archive: bytes.NewReader(data), Size: int64(len(data)),
-		Hash: sources.ZipHash(sha256.Sum256(data)), Filename: "terraform-provider-widget_1.0.0_" + platform + ".zip",
+		Platform: sources.Platform{OS: system, Arch: arch}, Size: int64(len(data)), Hash: hash,
+		Filename: "terraform-provider-widget_1.0.0_" + platform + ".zip",
 	}
 }
 
-func (p *pusher) put(c oci.Change) error {
-	return p.Put(p.Context(), sourcetest.Address(p, provider), sourcetest.Number(p, "1.0.0"), c)
+// contents are those of the packages, by hash.
+var contents sync.Map
+
+func (p *pusher) put(c oci.Change, sent ...func(int64)) error {
+	return put(p.T, p.Mirror, sourcetest.Address(p, provider), sourcetest.Number(p, "1.0.0"), c, sent...)
+}
+
+// put uploads packages, and changes a version.
+func put(t *testing.T, m *oci.Mirror, p sources.Provider, v sources.Version, c oci.Change, sent ...func(int64)) error {
+	for _, a := range c.Add {
+		data, _ := contents.Load(a.Hash)
+		if err := m.Upload(t.Context(), p, a, data.(io.ReaderAt), append(sent, nil)[0]); err != nil {
+			return fmt.Errorf("%s %s: %w", p, v, err)
+		}
+	}
+	return m.Put(t.Context(), p, v, c)
 }
 
 // archives returns what the repository has, as PLATFORM HASH, according to a new client.
@@ -131,7 +148,7 @@ func TestPush(t *testing.T) {
 	p := newPusher(t, sourcetest.New(t), oci.Access{})
 	linux, darwin := added("linux_amd64", 3<<20), added("darwin_arm64", 100)
 	var sent int64
-	check(t, p.put(oci.Change{Add: []oci.Added{linux}, Sent: func(n int64) { sent += n }}))
+	check(t, p.put(oci.Change{Add: []oci.Added{linux}}, func(n int64) { sent += n }))
 	sourcetest.Equal(t, sent, linux.Size, "bytes")
 	sourcetest.EqualSlices(t, p.archives(), texts(linux), "archives")
 	check(t, p.put(oci.Change{Add: []oci.Added{darwin}}))
@@ -155,9 +172,7 @@ func TestPush(t *testing.T) {
 // What Larder pushes in place of a wrong archive is refused by the registry.
 func TestPushChanged(t *testing.T) {
 	p := newPusher(t, sourcetest.New(t), oci.Access{})
-	a := added("linux_amd64", 100)
-	a.Hash = sources.ZipHash(sha256.Sum256(nil))
-	err := p.put(oci.Change{Add: []oci.Added{a}})
+	err := p.Upload(t.Context(), sourcetest.Address(t, provider), added("linux_amd64", 100), bytes.NewReader(make([]byte, 100)), nil)
 	sourcetest.Expect(t, err != nil && strings.Contains(err.Error(), "400 Bad Request"), "error %v", err)
 }
 
@@ -169,10 +184,9 @@ func (unreadable) ReadAt([]byte, int64) (int, error) { return 0, io.ErrNoProgres
 // An archive that can't be read is uploaded once.
 func TestPushUnreadable(t *testing.T) {
 	p := newPusher(t, sourcetest.New(t), oci.Access{})
-	a := added("linux_amd64", 2<<20)
-	a.Archive = unreadable{}
-	sourcetest.ErrorIs(t, p.put(oci.Change{Add: []oci.Added{a}}), io.ErrNoProgress)
-	sourcetest.Equal(t, strings.TrimSuffix(p.requests(), ", PUT blobs/ 1"), "GET manifests/1.0.0 1, HEAD blobs/ 1, POST blobs/ 1")
+	err := p.Upload(t.Context(), sourcetest.Address(t, provider), added("linux_amd64", 2<<20), unreadable{}, nil)
+	sourcetest.ErrorIs(t, err, io.ErrNoProgress)
+	sourcetest.Equal(t, strings.TrimSuffix(p.requests(), ", PUT blobs/ 1"), "HEAD blobs/ 1, POST blobs/ 1")
 }
 
 func TestPushEvidence(t *testing.T) {
@@ -269,7 +283,7 @@ func TestOccupied(t *testing.T) {
 	one, two := sourcetest.Number(t, "1.0.0"), sourcetest.Number(t, "2.0.0")
 	_, err = m.Look(t.Context(), theirs, one, nil, nil)
 	check(t, err)
-	check(t, m.Put(t.Context(), ours, one, oci.Change{Add: []oci.Added{added("linux_arm64", 100)}}))
+	check(t, put(t, m, ours, one, oci.Change{Add: []oci.Added{added("linux_arm64", 100)}}))
 
 	m = oci.New(fetch.New(fetch.Options{Transport: w.Client().Transport, Tries: 1}), template, writer)
 	occupied := func(err error) {
@@ -281,8 +295,8 @@ func TestOccupied(t *testing.T) {
 		_, err = m.Look(t.Context(), theirs, v, nil, nil)
 		occupied(err)
 	}
-	occupied(m.Put(t.Context(), theirs, one, oci.Change{Add: []oci.Added{added("darwin_amd64", 100)}}))
-	occupied(m.Put(t.Context(), theirs, one, oci.Change{Remove: []sources.Platform{{OS: "linux", Arch: "amd64"}}}))
+	occupied(put(t, m, theirs, one, oci.Change{Add: []oci.Added{added("darwin_amd64", 100)}}))
+	occupied(put(t, m, theirs, one, oci.Change{Remove: []sources.Platform{{OS: "linux", Arch: "amd64"}}}))
 	r, err := m.Release(t.Context(), theirs, one)
 	sourcetest.Expect(t, err == nil && len(r.Archives) == 3 && r.Provider == ours, "got %+v, %v", r, err)
 	_, err = m.Look(t.Context(), ours, two, nil, nil)
