@@ -302,7 +302,7 @@ func TestLostManifest(t *testing.T) {
 		}
 		next.ServeHTTP(rw, r)
 	})
-	look := func() (oci.Release, error) { // the mirror has other archives
+	look := func() (sources.Holding, error) { // the mirror has other archives
 		return newPusher(t, w, oci.Access{}).Look(t.Context(), sourcetest.Address(t, provider), sourcetest.Number(t, "1.0.0"), []oci.Added{linux}, nil)
 	}
 	state, err := look()
@@ -310,7 +310,7 @@ func TestLostManifest(t *testing.T) {
 	lost := refuse(404, "MANIFEST_UNKNOWN", "manifest unknown")
 	answer.Store(&lost)
 	state, err = look()
-	sourcetest.Expect(t, err == nil && len(state.Archives) == 1 && state.Archives[linux.Platform].Hash == linux.Hash, "got %v, %v", state, err)
+	sourcetest.Expect(t, err == nil && len(state.Archives) == 1 && state.Archives[linux.Platform].Hashes[0] == linux.Hash, "got %v, %v", state, err)
 	denied := refuse(403, "DENIED", "denied")
 	answer.Store(&denied)
 	_, err = look()

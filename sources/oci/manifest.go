@@ -174,15 +174,15 @@ func platformOf(d v1.Descriptor) (p sources.Platform, ok bool) {
 	if d.ArtifactType != typeTarget || d.Platform == nil || d.Platform.OSVersion != "" {
 		return p, false
 	}
-	return sources.Platform{OS: d.Platform.OS, Arch: d.Platform.Architecture}, true
+	p, err := sources.ParsePlatform(d.Platform.OS + "_" + d.Platform.Architecture)
+	return p, err == nil
 }
 
 // platforms returns the platforms that engines can install, sorted.
 func (x *index) platforms() []sources.Platform {
 	all := []sources.Platform{}
 	for _, d := range x.Manifests {
-		p, ok := platformOf(d)
-		if _, err := sources.ParsePlatform(p.String()); ok && err == nil {
+		if p, ok := platformOf(d); ok {
 			all = append(all, p)
 		}
 	}
@@ -191,17 +191,19 @@ func (x *index) platforms() []sources.Platform {
 }
 
 // archive returns the archive of a package, given the descriptor of its manifest.
-func (m *Mirror) archive(ctx context.Context, r Repository, d v1.Descriptor) (Archive, error) {
+func (m *Mirror) archive(ctx context.Context, r Repository, d v1.Descriptor) (a sources.HeldArchive, err error) {
 	manifest, err := m.manifest(ctx, r, d)
 	if err != nil {
-		return Archive{}, err
+		return a, err
 	}
 	layer, err := archiveLayer(manifest, d)
 	if err != nil {
-		return Archive{}, fmt.Errorf("%s: %w", r.at("manifests/"+d.Digest.String()), err)
+		return a, fmt.Errorf("%s: %w", r.at("manifests/"+d.Digest.String()), err)
 	}
 	hash := sources.Hash(sources.ZH + ":" + layer.Digest.Encoded())
-	return Archive{URL: r.at("blobs/" + layer.Digest.String()), Hash: hash, Size: layer.Size}, nil
+	return sources.HeldArchive{
+		URL: r.at("blobs/" + layer.Digest.String()), Hashes: []sources.Hash{hash}, Size: layer.Size,
+	}, nil
 }
 
 // archiveLayer returns the only layer that is an archive.

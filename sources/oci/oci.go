@@ -95,7 +95,7 @@ func (m *Mirror) Package(ctx context.Context, id sources.PackageID) (p sources.P
 		return p, err
 	}
 	group, inner := errgroup.WithContext(ctx)
-	var archive Archive
+	var archive sources.HeldArchive
 	group.Go(func() (err error) {
 		archive, err = m.archive(inner, r, entry)
 		return err
@@ -109,7 +109,7 @@ func (m *Mirror) Package(ctx context.Context, id sources.PackageID) (p sources.P
 		Location: sources.Location{URL: archive.URL},
 		Filename: id.Filename(),
 		Size:     archive.Size,
-		Hashes:   []sources.Hash{archive.Hash},
+		Hashes:   archive.Hashes,
 		Signed:   signed,
 		Source:   m.String(),
 		Kind:     sources.FromOCI,
@@ -117,27 +117,9 @@ func (m *Mirror) Package(ctx context.Context, id sources.PackageID) (p sources.P
 	}, nil
 }
 
-// A Release is a version in a repository.
-type Release struct {
-	// Provider is the one that the index states, if the template maps it to the same repository. Otherwise it is the
-	// one asked about.
-	Provider sources.Provider
-
-	Archives map[sources.Platform]Archive
-	Signed   *sources.Signed // nil if there is none
-	Warnings []string
-}
-
-// An Archive is the archive of a package in a repository.
-type Archive struct {
-	URL  string
-	Hash sources.Hash
-	Size int64 // in bytes
-}
-
-// Release returns what the mirror has for a version. The error matches [sources.ErrNotFound] if it does not have the
-// version.
-func (m *Mirror) Release(ctx context.Context, p sources.Provider, v sources.Version) (all Release, err error) {
+// Release returns what the mirror has for a version, with the provider that the index states, if the template maps it
+// to the same repository. The error matches [sources.ErrNotFound] if it does not have the version.
+func (m *Mirror) Release(ctx context.Context, p sources.Provider, v sources.Version) (all sources.Holding, err error) {
 	defer func() { err = m.aboutVersion(p, v, err) }()
 	all.Provider = p
 	r, err := m.repository(p)
@@ -203,13 +185,13 @@ func (m *Mirror) repository(p sources.Provider) (Repository, error) {
 
 // archives returns the archives to which an index refers. The manifests of known ones aren't read.
 func (m *Mirror) archives(
-	ctx context.Context, r Repository, x *index, known map[digest.Digest]Archive,
-) (map[sources.Platform]Archive, error) {
+	ctx context.Context, r Repository, x *index, known map[digest.Digest]sources.HeldArchive,
+) (map[sources.Platform]sources.HeldArchive, error) {
 	platforms := x.platforms()
 	if len(platforms) > maxPlatforms {
 		return nil, fmt.Errorf("%s: %w", x.place, tooLong("platforms", maxPlatforms))
 	}
-	all := map[sources.Platform]Archive{}
+	all := map[sources.Platform]sources.HeldArchive{}
 	var mu sync.Mutex
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(concurrentReads)

@@ -83,7 +83,7 @@ func (m *Mirror) Upload(
 // repository at the same time. Errors have the type *sources.ProviderError.
 func (m *Mirror) Put(ctx context.Context, p sources.Provider, v sources.Version, c Change) (err error) {
 	defer func() { err = m.aboutVersion(p, v, err) }()
-	r, was, err := m.indexOf(ctx, p, v, false)
+	r, was, err := m.indexOf(ctx, p, v)
 	defer m.indexes.Forget(r.at("manifests/" + tag(v)))
 	if err != nil {
 		return err
@@ -123,19 +123,22 @@ func (m *Mirror) Put(ctx context.Context, p sources.Provider, v sources.Version,
 // matches [sources.ErrNotFound] if there is no such version.
 func (m *Mirror) Look(
 	ctx context.Context, p sources.Provider, v sources.Version, packages []Added, files *evidence.Files,
-) (all Release, err error) {
+) (all sources.Holding, err error) {
 	defer func() { err = m.aboutVersion(p, v, err) }()
-	r, x, err := m.indexOf(ctx, p, v, true)
+	if r, err := m.repository(p); err == nil {
+		m.indexes.Forget(r.at("manifests/" + tag(v)))
+	}
+	r, x, err := m.indexOf(ctx, p, v)
 	if err == nil && x.digest == "" {
 		err = cmp.Or(m.occupied(ctx, r, p), sources.ErrNotFound)
 	}
 	if err != nil {
 		return all, err
 	}
-	known := map[digest.Digest]Archive{}
+	known := map[digest.Digest]sources.HeldArchive{}
 	for _, a := range packages {
 		if _, manifest, err := a.manifest(); err == nil {
-			known[manifest.Digest] = Archive{Hash: a.Hash}
+			known[manifest.Digest] = sources.HeldArchive{Hashes: []sources.Hash{a.Hash}}
 		}
 	}
 	all.Archives, err = m.archives(ctx, r, x, known)
@@ -166,16 +169,11 @@ func (m *Mirror) occupied(ctx context.Context, r Repository, p sources.Provider)
 	return x.isOf(r, p)
 }
 
-// indexOf returns the repository of a provider, and the index of a version, which is empty if there is none. It is read
-// again, or as it was read last. It returns an error if the index belongs to another provider.
-func (m *Mirror) indexOf(
-	ctx context.Context, p sources.Provider, v sources.Version, again bool,
-) (r Repository, x *index, err error) {
+// indexOf returns the repository of a provider, and the index of a version as it was read last, which is empty if there
+// is none. It returns an error if the index belongs to another provider.
+func (m *Mirror) indexOf(ctx context.Context, p sources.Provider, v sources.Version) (r Repository, x *index, err error) {
 	if r, err = m.repository(p); err != nil {
 		return r, nil, err
-	}
-	if again {
-		m.indexes.Forget(r.at("manifests/" + tag(v)))
 	}
 	if x, err = m.index(ctx, r, v); isAbsent(err) {
 		x, err = &index{Index: v1.Index{MediaType: v1.MediaTypeImageIndex, ArtifactType: typeProvider}}, nil

@@ -130,7 +130,7 @@ func (p *pusher) archives() (all []string) {
 	r, err := open(p.T, p.world, p.access).Release(p.Context(), sourcetest.Address(p, provider), sourcetest.Number(p, "1.0.0"))
 	check(p, err)
 	for platform, a := range r.Archives {
-		all = append(all, platform.String()+" "+string(a.Hash))
+		all = append(all, platform.String()+" "+string(a.Hashes[0]))
 	}
 	slices.Sort(all)
 	return all
