@@ -133,7 +133,7 @@ func (b *bucketBrowser) Release(
 	root := b.in.URL(home(p))
 	for platform, a := range c.Archives {
 		if u, err := url.Parse(a.URL); err == nil && u.Host == root.Host {
-			a.Size = listed[strings.TrimPrefix(u.Path, root.Path)].size
+			a.Size = listed[strings.TrimPrefix(u.Path, root.Path)].Size
 			c.Archives[platform] = a
 		}
 	}

@@ -161,7 +161,7 @@ func (s *objectSlot) Read(ctx context.Context) (string, error) {
 
 // Write implements [Slot].
 func (s *objectSlot) Write(ctx context.Context, text string) error {
-	opts := bucket.WriteOptions{ContentType: "application/json", CacheControl: keepDocument, Only: onlyIf(s.etag)}
+	opts := bucket.WriteOptions{ContentType: "application/json", CacheControl: keepDocument, Only: bucket.IfETag(s.etag)}
 	etag, err := s.in.Put(ctx, s.name, []byte(cmp.Or(text, "{}")), opts)
 	switch {
 	case errors.Is(err, bucket.ErrChanged):
@@ -170,14 +170,6 @@ func (s *objectSlot) Write(ctx context.Context, text string) error {
 		s.etag = etag
 	}
 	return err
-}
-
-// onlyIf returns the condition that an object is as it was read.
-func onlyIf(etag string) bucket.Condition {
-	if etag == "" {
-		return bucket.NotExisting
-	}
-	return bucket.IfETag(etag)
 }
 
 // Check implements [Target].
@@ -282,7 +274,7 @@ func (b *Bucket) exists(c *contents, a fsmirror.Archive, p Package) bool {
 		return true
 	}
 	is, exists := c.objects[inHome]
-	sized := archiveHash(a) == "" || is.size == p.Size // an archive that was packed again has another size
+	sized := archiveHash(a) == "" || is.Size == p.Size // an archive that was packed again has another size
 	return exists && sized && (inHome == urlOf(p) || !strings.HasPrefix(inHome, archives))
 }
 
@@ -329,7 +321,7 @@ func (b *Bucket) write(ctx context.Context, name string, doc document) (document
 		return doc, err
 	}
 	doc.etag, err = b.in.Put(ctx, name, text, bucket.WriteOptions{
-		ContentType: "application/json", CacheControl: keepDocument, Only: onlyIf(doc.etag),
+		ContentType: "application/json", CacheControl: keepDocument, Only: bucket.IfETag(doc.etag),
 	})
 	if errors.Is(err, bucket.ErrChanged) {
 		err = sources.WithHint(fmt.Errorf("%s/%s was written by another program, which doesn't take Larder's lease: %w", b, name, err),
@@ -345,7 +337,7 @@ func (b *Bucket) Upload(ctx context.Context, p Package, archive io.ReaderAt, sen
 	if err != nil {
 		return err
 	}
-	if is, exists := c.objects[urlOf(p)]; exists && is.size == p.Size {
+	if is, exists := c.objects[urlOf(p)]; exists && is.Size == p.Size {
 		sent(p.Size)
 		return nil
 	}
@@ -477,7 +469,7 @@ func (b *Bucket) rests(ctx context.Context, c *contents, p sources.Provider) (na
 		_, v, platform, ok := fsmirror.ParseArchiveName(file)
 		id := sources.PackageID{Provider: p, Version: v, Platform: platform}
 		document := c.objects[v.String()+".json"]
-		old := time.Since(is.modified) > abandonedAfter && time.Since(document.modified) > abandonedAfter
+		old := time.Since(is.Modified) > abandonedAfter && time.Since(document.Modified) > abandonedAfter
 		if ok && file == id.Filename() && strings.HasPrefix(dir, archives) && old && !named(home(p)+name) {
 			names = append(names, home(p)+name)
 		}

@@ -140,12 +140,12 @@ func TestLostAnswer(t *testing.T) {
 		return n == 1
 	}
 	b := f.open(f.options(), lose)
-	etag, err := b.Put(t.Context(), "a", []byte("text"), bucket.WriteOptions{Only: bucket.NotExisting})
+	etag, err := b.Put(t.Context(), "a", []byte("text"), bucket.WriteOptions{Only: bucket.IfETag("")})
 	sourcetest.Check(t, err)
 	sourcetest.Equal(t, etag, etagOf(f.objects["p/a"]))
 
 	f.put("p/a", "other")
-	_, err = b.Put(t.Context(), "a", []byte("text"), bucket.WriteOptions{Only: bucket.NotExisting})
+	_, err = b.Put(t.Context(), "a", []byte("text"), bucket.WriteOptions{Only: bucket.IfETag("")})
 	sourcetest.ErrorIs(t, err, bucket.ErrChanged)
 }
 

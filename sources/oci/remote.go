@@ -131,21 +131,7 @@ func advise(err error) error {
 // remove removes a tag or a manifest, unless there is none. The library can't remove tags.
 func (m *Mirror) remove(ctx context.Context, r Repository, reference string) error {
 	at := r.at("manifests/" + reference)
-	err := m.client.Call(ctx, fetch.Call{URL: at, Stay: true}, func(ctx context.Context) error {
-		req, err := http.NewRequestWithContext(ctx, http.MethodDelete, at, nil)
-		if err != nil {
-			return err
-		}
-		resp, err := m.client.RoundTrip(req)
-		if err != nil {
-			return err
-		}
-		resp.Body.Close()
-		if resp.StatusCode >= 300 {
-			err = errors.New(resp.Status) // the error of the call is that of the request
-		}
-		return err
-	})
+	_, _, err := m.client.Send(ctx, fetch.Call{URL: at}, fetch.Message{Method: http.MethodDelete})
 	if isAbsent(err) {
 		return nil
 	}
