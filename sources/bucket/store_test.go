@@ -139,32 +139,6 @@ func TestUpload(t *testing.T) {
 	}
 }
 
-// Contents with another checksum than the given one become no object, and neither do incomplete ones.
-func TestUploadChecksContents(t *testing.T) {
-	_, b := open(t, "s3://mirror")
-	for _, size := range []int{1, 2 << 20, 40 << 20} {
-		data := random(size)
-		changed := &changing{data: data, at: int64(size) - 1}
-		_, err := b.Upload(t.Context(), "a.zip", changed, int64(size), sha256.Sum256(data), bucket.WriteOptions{})
-		sourcetest.Expect(t, err != nil && strings.Contains(err.Error(), "400 Bad Request"), "got %v", err)
-	}
-	sourcetest.Equal(t, len(list(t, b, "")), 0)
-}
-
-// changing are contents that have changed since they were hashed.
-type changing struct {
-	data []byte
-	at   int64 // of the byte that has changed
-}
-
-func (c *changing) ReadAt(p []byte, off int64) (int, error) {
-	n, err := bytes.NewReader(c.data).ReadAt(p, off)
-	if off <= c.at && c.at < off+int64(n) {
-		p[c.at-off]++
-	}
-	return n, err
-}
-
 // A client reads the objects of a private bucket, and can't read others.
 func TestClientReadsObjects(t *testing.T) {
 	s := sourcetest.NewS3(t, true, "mirror", "other")

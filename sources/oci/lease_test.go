@@ -1,13 +1,9 @@
 package oci_test
 
 import (
-	"errors"
-	"net/http"
-	"strings"
 	"testing"
 
 	"github.com/larder-cli/larder/sources"
-	"github.com/larder-cli/larder/sources/fetch"
 	"github.com/larder-cli/larder/sources/oci"
 	"github.com/larder-cli/larder/sources/sourcetest"
 )
@@ -48,47 +44,4 @@ func TestLease(t *testing.T) {
 	p.lease("")
 	l, err = p.Versions(t.Context(), sourcetest.Address(t, provider))
 	sourcetest.Expect(t, err == nil && len(l.Versions) == 1, "versions %v, %v", l.Versions, err)
-}
-
-// Real registries keep a lease, too.
-func TestLeaseInProgram(t *testing.T) {
-	s := sourcetest.NewRegistry(t, false)
-	template, err := oci.ParseTemplate(s.Host + "/mirror/${namespace}/${type}")
-	check(t, err)
-	client := fetch.New(fetch.Options{Transport: s.Transport()})
-	p := &pusher{T: t, Mirror: oci.New(client, template, oci.Access{Push: true})}
-	for _, text := range []string{"pid 1", "pid 2", "", "pid 3"} {
-		check(t, p.setLease(text))
-		p.lease(text)
-	}
-	l, err := p.Versions(t.Context(), sourcetest.Address(t, provider))
-	sourcetest.Expect(t, err == nil && len(l.Versions) == 0, "versions %v, %v", l.Versions, err)
-}
-
-// A lease can't be taken if the registry doesn't change tags.
-func TestLeaseRefused(t *testing.T) {
-	for name, test := range map[string]struct {
-		method string
-		answer http.HandlerFunc
-		is     error
-		hint   string
-	}{
-		"immutable": {"PUT", refuse(400, "TAG_INVALID", "the tag is immutable"), nil, "exempt the tag larder-lease"},
-		"denied":    {"PUT", refuse(403, "DENIED", "denied"), fetch.ErrUnauthorized, "check the credentials"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			w := sourcetest.New(t)
-			wrap(w, func(rw http.ResponseWriter, r *http.Request, next http.Handler) {
-				if r.Method == test.method && strings.HasSuffix(r.URL.Path, "/manifests/larder-lease") {
-					test.answer(rw, r)
-					return
-				}
-				next.ServeHTTP(rw, r)
-			})
-			err := newPusher(t, w, writer).setLease("pid 1")
-			sourcetest.Require(t, err != nil && (test.is == nil || errors.Is(err, test.is)), "error %v", err)
-			hints := sources.Hints(err)
-			sourcetest.Expect(t, len(hints) == 1 && strings.Contains(hints[0], test.hint), "hints %q", hints)
-		})
-	}
 }

@@ -144,31 +144,6 @@ func texts(packages ...oci.Added) (all []string) {
 	return all
 }
 
-func TestPush(t *testing.T) {
-	p := newPusher(t, sourcetest.New(t), oci.Access{})
-	linux, darwin := added("linux_amd64", 3<<20), added("darwin_arm64", 100)
-	var sent int64
-	check(t, p.put(oci.Change{Add: []oci.Added{linux}}, func(n int64) { sent += n }))
-	sourcetest.Equal(t, sent, linux.Size, "bytes")
-	sourcetest.EqualSlices(t, p.archives(), texts(linux), "archives")
-	check(t, p.put(oci.Change{Add: []oci.Added{darwin}}))
-	sourcetest.EqualSlices(t, p.archives(), texts(linux, darwin), "archives")
-
-	p.world.OCI().Forget()
-	check(t, p.put(oci.Change{Add: []oci.Added{linux, darwin}}))
-	for _, r := range p.world.OCI().Requests(sourcetest.Blob) {
-		sourcetest.Equal(t, r.Method, "HEAD", "uploaded again", r.Path)
-	}
-
-	other := added("linux_amd64", 10)
-	check(t, p.put(oci.Change{Add: []oci.Added{other}, Remove: []sources.Platform{darwin.Platform}}))
-	sourcetest.EqualSlices(t, p.archives(), texts(other), "archives")
-
-	check(t, p.put(oci.Change{Remove: []sources.Platform{other.Platform}}))
-	l, err := open(t, p.world, oci.Access{}).Versions(t.Context(), sourcetest.Address(t, provider))
-	sourcetest.Expect(t, err == nil && len(l.Versions) == 0, "got %v, %v", l, err)
-}
-
 // What Larder pushes in place of a wrong archive is refused by the registry.
 func TestPushChanged(t *testing.T) {
 	p := newPusher(t, sourcetest.New(t), oci.Access{})
@@ -187,30 +162,6 @@ func TestPushUnreadable(t *testing.T) {
 	err := p.Upload(t.Context(), sourcetest.Address(t, provider), added("linux_amd64", 2<<20), unreadable{}, nil)
 	sourcetest.ErrorIs(t, err, io.ErrNoProgress)
 	sourcetest.Equal(t, strings.TrimSuffix(p.requests(), ", PUT blobs/ 1"), "HEAD blobs/ 1, POST blobs/ 1")
-}
-
-func TestPushEvidence(t *testing.T) {
-	p := newPusher(t, sourcetest.New(t), oci.Access{})
-	a := added("linux_amd64", 100)
-	read := func() *sources.Signed {
-		r, err := open(t, p.world, oci.Access{}).Release(t.Context(), sourcetest.Address(t, provider), sourcetest.Number(t, "1.0.0"))
-		check(t, err)
-		sourcetest.EqualSlices(t, r.Warnings, nil, "warnings")
-		return r.Signed
-	}
-	for _, origin := range []string{"https://example.com/1", "https://example.com/2"} {
-		signed := &sources.Signed{Sums: []byte("x"), Signature: []byte("y"), Keys: []sources.Key{{Armor: "z"}}, Origin: origin}
-		files, err := evidence.Pack(signed)
-		check(t, err)
-		for range 2 {
-			p.world.OCI().Forget()
-			check(t, p.put(oci.Change{Add: []oci.Added{a}, Signed: &files}))
-			sourcetest.Equal(t, fmt.Sprint(read()), fmt.Sprint(signed), "evidence")
-		}
-		for _, r := range p.world.OCI().Requests() {
-			sourcetest.Expect(t, r.Method == "GET" || r.Method == "HEAD" || r.Method == "PUT" && r.Kind == sourcetest.Manifest, "pushed again: %s", r)
-		}
-	}
 }
 
 // Evidence stays when the platforms of a version change, but not if an archive is replaced, which it may not cover.
@@ -259,17 +210,6 @@ type withoutSubject struct{ http.ResponseWriter }
 func (w withoutSubject) WriteHeader(status int) {
 	w.Header().Del("OCI-Subject")
 	w.ResponseWriter.WriteHeader(status)
-}
-
-func TestPushWithCredentials(t *testing.T) {
-	for _, basic := range []bool{false, true} {
-		w := sourcetest.New(t)
-		w.OCI().Login("writer", "s3cret", basic)
-		p := newPusher(t, w, oci.Access{Credentials: func(context.Context, oci.Repository) (oci.Credentials, error) {
-			return oci.Credentials{Username: "writer", Password: "s3cret"}, nil
-		}})
-		check(t, p.put(oci.Change{Add: []oci.Added{added("linux_amd64", 3<<20)}}))
-	}
 }
 
 // A version of another provider is not changed, even if the template maps both to the same repository. An index that doesn't state
