@@ -20,37 +20,6 @@ import (
 
 type fault = func(n int, w http.ResponseWriter, r *http.Request) bool
 
-// once makes a fault of an answer to the first request.
-func once(answer func(w http.ResponseWriter, r *http.Request)) fault {
-	return func(n int, w http.ResponseWriter, r *http.Request) bool {
-		if n == 1 {
-			answer(w, r)
-		}
-		return n == 1
-	}
-}
-
-func TestTemporaryErrorsAreRetried(t *testing.T) {
-	for name, answer := range map[string]func(w http.ResponseWriter, r *http.Request){
-		"429":       func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("Retry-After", "7"); w.WriteHeader(429) },
-		"503":       func(w http.ResponseWriter, _ *http.Request) { refuse(w, 503, "SlowDown", "") },
-		"400":       func(w http.ResponseWriter, _ *http.Request) { refuse(w, 400, "RequestTimeout", "") },
-		"no answer": func(w http.ResponseWriter, _ *http.Request) { cut(w) },
-	} {
-		t.Run(name, func(t *testing.T) {
-			f := newFake(t)
-			f.put("p/a", "text")
-			b := f.open(f.options(), once(answer))
-			got, _, err := b.Get(t.Context(), "a", 100)
-			sourcetest.Check(t, err)
-			sourcetest.Equal(t, string(got), "text")
-			sourcetest.Require(t, len(f.events) == 1 && len(f.waits) == 1, "%d events, %d waits", len(f.events), len(f.waits))
-			sourcetest.Equal(t, f.events[0].URL, f.URL+"/mirror/p/a")
-			sourcetest.Expect(t, name != "429" || f.waits[0] > 6*time.Second, "waited %s", f.waits[0])
-		})
-	}
-}
-
 // Errors that a retry can't help, with what they match and their hints.
 func TestFinalErrors(t *testing.T) {
 	for _, tt := range []struct {
