@@ -236,21 +236,16 @@ func (m *Mirror) manifest(ctx context.Context, r Repository, d v1.Descriptor) (m
 	if err := d.Digest.Validate(); err != nil {
 		return manifest, fmt.Errorf("the digest %q of a manifest is not valid", fetch.Printable(d.Digest.String()))
 	}
-	err = m.document(ctx, r, d.Digest.String(), func(doc *fetch.Document) (err error) {
-		manifest, err = parseManifest(doc, d)
+	err = m.document(ctx, r, d.Digest.String(), func(doc *fetch.Document) error {
+		if got := d.Digest.Algorithm().FromBytes(doc.Body); got != d.Digest || int64(len(doc.Body)) != d.Size {
+			return fmt.Errorf("the manifest has the digest %s and %d bytes, and not those in the index that refers to it",
+				got, len(doc.Body))
+		}
+		err := decode(doc, &manifest)
+		if err == nil && manifest.MediaType != v1.MediaTypeImageManifest {
+			err = unexpected("the manifest", "media type", manifest.MediaType, v1.MediaTypeImageManifest)
+		}
 		return err
 	})
-	return manifest, err
-}
-
-// parseManifest reads the manifest that a descriptor refers to.
-func parseManifest(doc *fetch.Document, d v1.Descriptor) (manifest v1.Manifest, err error) {
-	if got := d.Digest.Algorithm().FromBytes(doc.Body); got != d.Digest || int64(len(doc.Body)) != d.Size {
-		return manifest, fmt.Errorf(
-			"the manifest has the digest %s and %d bytes, and not those in the index that refers to it", got, len(doc.Body))
-	}
-	if err = decode(doc, &manifest); err == nil && manifest.MediaType != v1.MediaTypeImageManifest {
-		err = unexpected("the manifest", "media type", manifest.MediaType, v1.MediaTypeImageManifest)
-	}
 	return manifest, err
 }
