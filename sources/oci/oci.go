@@ -78,11 +78,7 @@ func (m *Mirror) Package(ctx context.Context, id sources.PackageID) (p sources.P
 			err = &sources.PackageError{ID: id, Source: fetch.Answering(m.String(), err), Err: err}
 		}
 	}()
-	r, err := m.repository(id.Provider)
-	if err != nil {
-		return p, err
-	}
-	x, err := m.index(ctx, r, id.Version)
+	r, x, err := m.version(ctx, id.Provider, id.Version)
 	if isAbsent(err) { // like OpenTofu, Larder doesn't look further, even if another method has listed the version
 		err = sources.WithHint(err, "%s has no version %s: push it there, or exclude the provider from the mirror. "+
 			"As with tofu, no other installation method takes its place", r, id.Version)
@@ -122,11 +118,7 @@ func (m *Mirror) Package(ctx context.Context, id sources.PackageID) (p sources.P
 func (m *Mirror) Release(ctx context.Context, p sources.Provider, v sources.Version) (all sources.Holding, err error) {
 	defer func() { err = m.aboutVersion(p, v, err) }()
 	all.Provider = p
-	r, err := m.repository(p)
-	if err != nil {
-		return all, err
-	}
-	x, err := m.index(ctx, r, v)
+	r, x, err := m.version(ctx, p, v)
 	if err != nil {
 		return all, fetch.Absent(err)
 	}
@@ -143,11 +135,7 @@ func (m *Mirror) Release(ctx context.Context, p sources.Provider, v sources.Vers
 
 // Detail implements [sources.Detailer]. Registries don't state protocols.
 func (m *Mirror) Detail(ctx context.Context, release sources.Release) (detail sources.Detail, err error) {
-	r, err := m.repository(release.Provider)
-	if err != nil {
-		return detail, err
-	}
-	x, err := m.index(ctx, r, release.Version)
+	_, x, err := m.version(ctx, release.Provider, release.Version)
 	if err == nil {
 		detail.Platforms = x.platforms()
 	}
@@ -181,6 +169,16 @@ func (m *Mirror) repository(p sources.Provider) (Repository, error) {
 	}
 	m.prepare(r.Registry)
 	return r, nil
+}
+
+// version returns the repository of a provider, and the index of a version there as it was read last.
+func (m *Mirror) version(
+	ctx context.Context, p sources.Provider, v sources.Version,
+) (r Repository, x *index, err error) {
+	if r, err = m.repository(p); err == nil {
+		x, err = m.index(ctx, r, v)
+	}
+	return r, x, err
 }
 
 // archives returns the archives to which an index refers. The manifests of known ones aren't read.
