@@ -143,7 +143,9 @@ var profileSettings = []string{
 // take precedence.
 func (e Environment) settings() (all map[string]string, err error) {
 	name := cmp.Or(e.Profile, "default")
-	files := []struct{ path, section string }{{e.CredentialsFile, name}, {e.ConfigFile, "profile " + name}, {e.ConfigFile, name}}
+	files := []struct{ path, section string }{
+		{e.CredentialsFile, name}, {e.ConfigFile, "profile " + name}, {e.ConfigFile, name},
+	}
 	if name != "default" {
 		files = files[:2] // only that one may be without the word
 	}

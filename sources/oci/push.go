@@ -171,7 +171,9 @@ func (m *Mirror) occupied(ctx context.Context, r Repository, p sources.Provider)
 
 // indexOf returns the repository of a provider, and the index of a version as it was read last, which is empty if there
 // is none. It returns an error if the index belongs to another provider.
-func (m *Mirror) indexOf(ctx context.Context, p sources.Provider, v sources.Version) (r Repository, x *index, err error) {
+func (m *Mirror) indexOf(
+	ctx context.Context, p sources.Provider, v sources.Version,
+) (r Repository, x *index, err error) {
 	if r, x, err = m.version(ctx, p, v); isAbsent(err) {
 		x, err = &index{Index: v1.Index{MediaType: v1.MediaTypeImageIndex, ArtifactType: typeProvider}}, nil
 		x.SchemaVersion = 2
