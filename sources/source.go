@@ -29,6 +29,21 @@ type Source interface {
 	String() string
 }
 
+// A Holding is what a mirror has of a release.
+type Holding struct {
+	Provider Provider // as the mirror states it, or else as it was asked about
+	Archives map[Platform]HeldArchive
+	Signed   *Signed // nil if there is none
+	Warnings []string
+}
+
+// A HeldArchive is an archive that a mirror has.
+type HeldArchive struct {
+	URL    string
+	Hashes []Hash // that the mirror states
+	Size   int64  // in bytes; 0 if unknown
+}
+
 // A Listing is the list of a provider's versions.
 type Listing struct {
 	Versions []Version

@@ -27,31 +27,17 @@ type Browser interface {
 	// Providers returns the providers, sorted. The error matches [ErrUnlisted] if the place can't list them.
 	Providers(ctx context.Context) ([]sources.Provider, error)
 
-	// Hostless reports whether the place doesn't distinguish the hosts of providers. Then [Contents] may state another host.
+	// Hostless reports whether the place doesn't distinguish the hosts of providers. Then a [sources.Holding] may state
+	// another host.
 	Hostless() bool
 
-	// Read returns the contents of the place for a release. The error matches [sources.ErrNotFound] if there are none.
-	Read(ctx context.Context, r sources.Release) (Contents, error)
+	// Release returns what the place has of a release. The error matches [sources.ErrNotFound] if it has nothing.
+	Release(ctx context.Context, p sources.Provider, v sources.Version) (sources.Holding, error)
 }
 
-// Contents are the contents of a place for a release.
-type Contents struct {
-	Provider sources.Provider // as the place states it, or else as it was asked about
-	Archives map[sources.Platform]Archive
-	Signed   *sources.Signed // nil if there is none
-	Warnings []string
-}
-
-// An Archive is an archive in a place.
-type Archive struct {
-	URL    string
-	Hashes []sources.Hash // that the place states
-	Size   int64          // in bytes; 0 if unknown
-}
-
-// Exists returns an error if an archive isn't in its place, or has another size. It reads no more than its beginning. The error matches
-// [sources.ErrNotFound] if there is none.
-func (a Archive) Exists(ctx context.Context, client *fetch.Client) error {
+// Exists returns an error if an archive isn't in its place, or has another size. It reads no more than its beginning. The
+// error matches [sources.ErrNotFound] if there is none.
+func Exists(ctx context.Context, client *fetch.Client, a sources.HeldArchive) error {
 	size, err := client.Peek(ctx, a.URL)
 	if err != nil {
 		return fetch.Absent(err)
@@ -83,15 +69,6 @@ func (b *ociBrowser) Providers(ctx context.Context) ([]sources.Provider, error) 
 	return b.Mirror.Providers(ctx, b.host)
 }
 
-func (b *ociBrowser) Read(ctx context.Context, r sources.Release) (Contents, error) {
-	release, err := b.Release(ctx, r.Provider, r.Version)
-	c := Contents{Provider: release.Provider, Archives: map[sources.Platform]Archive{}, Signed: release.Signed, Warnings: release.Warnings}
-	for platform, a := range release.Archives {
-		c.Archives[platform] = Archive{URL: a.URL, Hashes: []sources.Hash{a.Hash}, Size: a.Size}
-	}
-	return c, err
-}
-
 // BrowseNetwork returns the providers of a network mirror, which can't list them.
 func BrowseNetwork(m *netmirror.Mirror) Browser { return &networkBrowser{m} }
 
@@ -101,15 +78,6 @@ func (b *networkBrowser) Hostless() bool { return false }
 
 func (b *networkBrowser) Providers(context.Context) ([]sources.Provider, error) {
 	return nil, sources.WithHint(ErrUnlisted, "network mirrors don't list their providers: add their addresses, such as hashicorp/aws")
-}
-
-func (b *networkBrowser) Read(ctx context.Context, r sources.Release) (Contents, error) {
-	release, err := b.Release(ctx, r.Provider, r.Version)
-	c := Contents{Provider: r.Provider, Archives: map[sources.Platform]Archive{}, Signed: release.Signed, Warnings: release.Warnings}
-	for platform, a := range release.Archives {
-		c.Archives[platform] = Archive{URL: a.URL, Hashes: a.Hashes}
-	}
-	return c, err
 }
 
 // BrowseBucket returns the providers in a bucket, whose documents m reads. With sizes, it lists the bucket for the sizes of archives.
@@ -147,23 +115,25 @@ func (b *bucketBrowser) Providers(ctx context.Context) (all []sources.Provider, 
 	return slices.Compact(all), err
 }
 
-// Read takes the sizes of archives from the list of objects.
-func (b *bucketBrowser) Read(ctx context.Context, r sources.Release) (Contents, error) {
-	c, err := b.networkBrowser.Read(ctx, r)
+// Release takes the sizes of archives from the list of objects.
+func (b *bucketBrowser) Release(
+	ctx context.Context, p sources.Provider, v sources.Version,
+) (sources.Holding, error) {
+	c, err := b.networkBrowser.Release(ctx, p, v)
 	if err != nil || !b.sized {
 		return c, err
 	}
-	listed, err := b.sizes.Get(ctx, r.Provider, func() (directory, error) {
-		listed, err := list(ctx, b.in, home(r.Provider))
+	listed, err := b.sizes.Get(ctx, p, func() (directory, error) {
+		listed, err := list(ctx, b.in, home(p))
 		if errors.Is(err, fetch.ErrUnauthorized) {
 			err = nil // then sizes are unknown
 		}
 		return listed, err
 	})
-	root := b.in.URL(home(r.Provider))
+	root := b.in.URL(home(p))
 	for platform, a := range c.Archives {
 		if u, err := url.Parse(a.URL); err == nil && u.Host == root.Host {
-			a.Size = listed[strings.TrimPrefix(u.Path, root.Path)].size
+			a.Size = listed[strings.TrimPrefix(u.Path, root.Path)].Size
 			c.Archives[platform] = a
 		}
 	}

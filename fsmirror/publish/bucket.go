@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"path"
 	"slices"
@@ -160,7 +161,7 @@ func (s *objectSlot) Read(ctx context.Context) (string, error) {
 
 // Write implements [Slot].
 func (s *objectSlot) Write(ctx context.Context, text string) error {
-	opts := bucket.WriteOptions{ContentType: "application/json", CacheControl: keepDocument, Only: onlyIf(s.etag)}
+	opts := bucket.WriteOptions{ContentType: "application/json", CacheControl: keepDocument, Only: bucket.IfETag(s.etag)}
 	etag, err := s.in.Put(ctx, s.name, []byte(cmp.Or(text, "{}")), opts)
 	switch {
 	case errors.Is(err, bucket.ErrChanged):
@@ -169,14 +170,6 @@ func (s *objectSlot) Write(ctx context.Context, text string) error {
 		s.etag = etag
 	}
 	return err
-}
-
-// onlyIf returns the condition that an object is as it was read.
-func onlyIf(etag string) bucket.Condition {
-	if etag == "" {
-		return bucket.NotExisting
-	}
-	return bucket.IfETag(etag)
 }
 
 // Check implements [Target].
@@ -281,7 +274,7 @@ func (b *Bucket) exists(c *contents, a fsmirror.Archive, p Package) bool {
 		return true
 	}
 	is, exists := c.objects[inHome]
-	sized := archiveHash(a) == "" || is.size == p.Size // an archive that was packed again has another size
+	sized := archiveHash(a) == "" || is.Size == p.Size // an archive that was packed again has another size
 	return exists && sized && (inHome == urlOf(p) || !strings.HasPrefix(inHome, archives))
 }
 
@@ -328,7 +321,7 @@ func (b *Bucket) write(ctx context.Context, name string, doc document) (document
 		return doc, err
 	}
 	doc.etag, err = b.in.Put(ctx, name, text, bucket.WriteOptions{
-		ContentType: "application/json", CacheControl: keepDocument, Only: onlyIf(doc.etag),
+		ContentType: "application/json", CacheControl: keepDocument, Only: bucket.IfETag(doc.etag),
 	})
 	if errors.Is(err, bucket.ErrChanged) {
 		err = sources.WithHint(fmt.Errorf("%s/%s was written by another program, which doesn't take Larder's lease: %w", b, name, err),
@@ -337,8 +330,28 @@ func (b *Bucket) write(ctx context.Context, name string, doc document) (document
 	return doc, err
 }
 
+// Upload implements [Target]. The name of an archive states its contents, so one with another size is damaged, and is
+// replaced.
+func (b *Bucket) Upload(ctx context.Context, p Package, archive io.ReaderAt, sent func(int64)) error {
+	c, err := b.contents(ctx, p.ID.Provider)
+	if err != nil {
+		return err
+	}
+	if is, exists := c.objects[urlOf(p)]; exists && is.Size == p.Size {
+		sent(p.Size)
+		return nil
+	}
+	sum, err := p.ZH.Sum(sources.ZH)
+	if err == nil {
+		_, err = b.in.Upload(ctx, home(p.ID.Provider)+urlOf(p), archive, p.Size, sum, bucket.WriteOptions{
+			ContentType: "application/zip", CacheControl: keepContents, Sent: sent,
+		})
+	}
+	return err
+}
+
 // Put implements [Target]. The document is written after everything that it names.
-func (b *Bucket) Put(ctx context.Context, r Release, sent func(int64)) error {
+func (b *Bucket) Put(ctx context.Context, r Release) error {
 	c, err := b.contents(ctx, r.Provider)
 	if err != nil {
 		return err
@@ -349,11 +362,7 @@ func (b *Bucket) Put(ctx context.Context, r Release, sent func(int64)) error {
 		doc.Archives = map[string]fsmirror.Archive{}
 	}
 	for _, p := range r.Packages {
-		url, err := b.upload(ctx, c, p, sent)
-		if err != nil {
-			return sources.InPackage(p.ID, err)
-		}
-		doc.Archives[p.ID.Platform.String()] = fsmirror.Archive{Hashes: p.Hashes, URL: url}
+		doc.Archives[p.ID.Platform.String()] = fsmirror.Archive{Hashes: p.Hashes, URL: urlOf(p)}
 	}
 	if r.Evidence != nil {
 		if err := b.putEvidence(ctx, r); err != nil {
@@ -382,33 +391,6 @@ func (b *Bucket) putEvidence(ctx context.Context, r Release) error {
 		}
 	}
 	return nil
-}
-
-// upload stores an archive, unless it is there, and returns its URL in documents. Its name states its contents, so one
-// with another size is damaged, and is replaced.
-func (b *Bucket) upload(ctx context.Context, c *contents, p Package, sent func(int64)) (url string, err error) {
-	sum, err := p.ZH.Sum(sources.ZH)
-	if err != nil {
-		return "", err
-	}
-	url = urlOf(p)
-	if is, exists := c.objects[url]; exists && is.size == p.Size {
-		sent(p.Size)
-		return url, nil
-	}
-	archive, err := p.open()
-	if err != nil {
-		return "", err
-	}
-	defer archive.Close()
-	if info, err := archive.Stat(); err != nil || info.Size() != p.Size {
-		changed := errors.New("not uploaded: the archive has changed since the mirror was read")
-		return "", cmp.Or(err, sources.WithHint(changed, "push again"))
-	}
-	_, err = b.in.Upload(ctx, home(p.ID.Provider)+url, archive, p.Size, sum, bucket.WriteOptions{
-		ContentType: "application/zip", CacheControl: keepContents, Sent: sent,
-	})
-	return url, err
 }
 
 // Present implements [Target].
@@ -487,7 +469,7 @@ func (b *Bucket) rests(ctx context.Context, c *contents, p sources.Provider) (na
 		_, v, platform, ok := fsmirror.ParseArchiveName(file)
 		id := sources.PackageID{Provider: p, Version: v, Platform: platform}
 		document := c.objects[v.String()+".json"]
-		old := time.Since(is.modified) > abandonedAfter && time.Since(document.modified) > abandonedAfter
+		old := time.Since(is.Modified) > abandonedAfter && time.Since(document.Modified) > abandonedAfter
 		if ok && file == id.Filename() && strings.HasPrefix(dir, archives) && old && !named(home(p)+name) {
 			names = append(names, home(p)+name)
 		}

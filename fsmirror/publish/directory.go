@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"strings"
-	"time"
 
 	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/bucket"
@@ -19,19 +18,13 @@ const (
 )
 
 // A directory has the objects in a directory of a bucket, by their names in it.
-type directory map[string]object
-
-// An object is the entry of a list for an object.
-type object struct {
-	size     int64 // in bytes
-	modified time.Time
-}
+type directory map[string]bucket.Info
 
 // list returns the objects in a directory, which ends with a slash.
 func list(ctx context.Context, in *bucket.Bucket, dir string) (directory, error) {
 	found, names := directory{}, 0
 	err := in.List(ctx, dir, func(info bucket.Info) error {
-		found[strings.TrimPrefix(info.Name, dir)] = object{info.Size, info.Modified}
+		found[strings.TrimPrefix(info.Name, dir)] = info
 		if names += len(info.Name); len(found) > maxListed || names > maxNames {
 			return tooMany(in, dir)
 		}

@@ -87,7 +87,7 @@ func TestEvidence(t *testing.T) {
 					sourcetest.Equal(t, result.Signed, want, name, "versions with other evidence")
 				}
 			}
-			c, err := browser.Read(t.Context(), theirs.Release)
+			c, err := browser.Release(t.Context(), theirs.Provider, theirs.Version)
 			check(t, err)
 			sourcetest.Equal(t, c.Signed.Origin, "https://example.com/"+test.want, name)
 			sourcetest.Equal(t, len(c.Warnings), 0, name)
@@ -142,7 +142,7 @@ func TestExists(t *testing.T) {
 	defer server.Close()
 	client := fetch.New(fetch.Options{Tries: 1})
 	exists := func(path string, size int64) error {
-		return publish.Archive{URL: server.URL + path, Size: size}.Exists(t.Context(), client)
+		return publish.Exists(t.Context(), client, sources.HeldArchive{URL: server.URL + path, Size: size})
 	}
 	for _, path := range []string{"/archive", "/get", "/moved"} {
 		check(t, exists(path, 0))

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -156,6 +157,35 @@ func TestHoldEnds(t *testing.T) {
 		err = publish.Hold(t.Context(), new(memory).slot(), publish.Lease{}, func(context.Context) error { return own })
 		sourcetest.Expect(t, err == own, "got %v", err)
 	})
+}
+
+// Of programs that write the lease in a registry at the same time, one has it.
+func TestLeaseAtOnce(t *testing.T) {
+	w := sourcetest.New(t)
+	r := &registry{t, w.OCI().Host, transportOf(w), nil}
+	slot := func() publish.Slot { return r.pusher().Slot(sourcetest.Address(t, provider)) }
+	for range 3 {
+		var group sync.WaitGroup
+		var had atomic.Int64
+		for i := range 4 {
+			in := slot()
+			_, err := in.Read(t.Context())
+			check(t, err)
+			group.Go(func() {
+				err := in.Write(t.Context(), strings.Repeat("x", i+1))
+				sourcetest.Expect(t, err == nil || errors.Is(err, publish.ErrTaken), "error %v", err)
+				if err == nil {
+					had.Add(1)
+				}
+			})
+		}
+		group.Wait()
+		sourcetest.Equal(t, had.Load(), int64(1), "programs with the lease")
+		last := slot()
+		_, err := last.Read(t.Context())
+		check(t, err)
+		check(t, last.Write(t.Context(), ""))
+	}
 }
 
 // An object or a tag that is not a lease is overwritten. It would stop all pushes of the provider.

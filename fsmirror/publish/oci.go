@@ -1,12 +1,10 @@
 package publish
 
 import (
-	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"io"
-	"os"
+	"time"
 
 	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/oci"
@@ -42,48 +40,30 @@ func (o *OCI) Check(releases []Release) error {
 
 // Look implements [Target].
 func (o *OCI) Look(ctx context.Context, r Release) (State, error) {
-	release, err := o.Mirror.Look(ctx, r.Provider, r.Version, added(r), r.Evidence)
+	release, err := o.Mirror.Look(ctx, r.Provider, r.Version, added(r.Packages...), r.Evidence)
 	s := State{Archives: map[sources.Platform]sources.Hash{}, Signed: release.Signed}
 	for platform, a := range release.Archives {
-		s.Archives[platform] = a.Hash
+		s.Archives[platform] = a.Hashes[0]
 	}
 	return s, err
 }
 
-// added returns the packages of a release, without their contents.
-func added(r Release) (all []oci.Added) {
-	for _, p := range r.Packages {
+// added returns the packages of a release as package oci takes them.
+func added(packages ...Package) (all []oci.Added) {
+	for _, p := range packages {
 		all = append(all, oci.Added{Platform: p.ID.Platform, Size: p.Size, Hash: p.ZH, Filename: p.ID.Filename()})
 	}
 	return all
 }
 
+// Upload implements [Target].
+func (o *OCI) Upload(ctx context.Context, p Package, archive io.ReaderAt, sent func(int64)) error {
+	return o.Mirror.Upload(ctx, p.ID.Provider, added(p)[0], archive, sent)
+}
+
 // Put implements [Target].
-func (o *OCI) Put(ctx context.Context, r Release, sent func(int64)) (err error) {
-	packages := added(r)
-	for i, p := range r.Packages {
-		archive, err := p.open()
-		if err != nil {
-			return sources.InPackage(p.ID, err)
-		}
-		defer archive.Close()
-		packages[i].Archive = unchanged{archive, p.Size}
-	}
-	return o.Mirror.Put(ctx, r.Provider, r.Version, oci.Change{Add: packages, Signed: r.Evidence, Sent: sent})
-}
-
-// unchanged is an archive, as long as it has its size.
-type unchanged struct {
-	*os.File
-	size int64
-}
-
-func (u unchanged) ReadAt(p []byte, at int64) (int, error) {
-	n, err := u.File.ReadAt(p, at)
-	if errors.Is(err, io.EOF) && at+int64(n) < u.size {
-		return n, fmt.Errorf("%s became shorter while it was read", u.Name())
-	}
-	return n, err
+func (o *OCI) Put(ctx context.Context, r Release) error {
+	return o.Mirror.Put(ctx, r.Provider, r.Version, oci.Change{Add: added(r.Packages...), Signed: r.Evidence})
 }
 
 // Present implements [Target].
@@ -112,7 +92,14 @@ func (o *OCI) Forget(sources.Provider) {}
 // Slot implements [Target].
 func (o *OCI) Slot(p sources.Provider) Slot { return &tagSlot{in: o.Mirror, of: p} }
 
-// A tagSlot is a tag.
+// How long to wait until a tag is read again: a multiple of the time that writing it took, within limits.
+const (
+	settlingTimes = 5
+	leastSettling = 100 * time.Millisecond
+	mostSettling  = 5 * time.Second
+)
+
+// A tagSlot is a tag. Registries can't write on a condition, so it reads the tag before and after that.
 type tagSlot struct {
 	in   *oci.Mirror
 	of   sources.Provider
@@ -127,19 +114,31 @@ func (s *tagSlot) Read(ctx context.Context) (text string, err error) {
 	return s.last, err
 }
 
-// Write implements [Slot]. Registries can't write on a condition, so it reads the tag before and after that.
+// Write implements [Slot].
 func (s *tagSlot) Write(ctx context.Context, text string) error {
-	if last := s.last; !s.read {
-		if now, err := s.Read(ctx); err != nil || now != last {
-			return cmp.Or(err, fmt.Errorf("%s: %w", s.of, ErrTaken))
+	if !s.read {
+		if err := s.check(ctx, s.last); err != nil {
+			return err
 		}
 	}
-	err := s.in.SetLease(ctx, s.of, text)
-	switch {
-	case errors.Is(err, oci.ErrMoved):
-		return fmt.Errorf("%w: %w", ErrTaken, err)
-	case err == nil:
-		s.last, s.read = text, false
+	began := time.Now()
+	if err := s.in.SetLease(ctx, s.of, text); err != nil || text == "" {
+		return err
+	}
+	// Another program that has read the tag before should have written it by then.
+	if err := sleep(ctx, min(max(leastSettling, settlingTimes*time.Since(began)), mostSettling)); err != nil {
+		return err
+	}
+	err := s.check(ctx, text)
+	s.read = err != nil
+	return err
+}
+
+// check returns an error unless the tag has the text.
+func (s *tagSlot) check(ctx context.Context, text string) error {
+	now, err := s.Read(ctx)
+	if err == nil && now != text {
+		err = fmt.Errorf("%s: %w", s.of, ErrTaken)
 	}
 	return err
 }

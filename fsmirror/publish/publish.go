@@ -9,8 +9,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
-	"os"
 	"slices"
 	"sync"
 	"time"
@@ -39,12 +39,6 @@ type Package struct {
 	Hashes []sources.Hash // all that are known, with ZH
 }
 
-// open opens the archive.
-func (p Package) open() (*os.File, error) {
-	f, _, err := disk.OpenFile(p.Path)
-	return f, err
-}
-
 // A State is the state of a release in a place.
 type State struct {
 	Archives map[sources.Platform]sources.Hash
@@ -69,9 +63,13 @@ type Target interface {
 	// Forget forgets what was read of a provider.
 	Forget(p sources.Provider)
 
-	// Put stores packages, in place of others for the same platforms, and the evidence, unless that is nil. Readers see the
-	// old release or the new one. Sent is called with the bytes of archives that are done; a negative number is sent again.
-	Put(ctx context.Context, r Release, sent func(bytes int64)) error
+	// Upload stores the archive of a package, unless it is there. Sent is called with the bytes that are done; a negative
+	// number is sent again.
+	Upload(ctx context.Context, p Package, archive io.ReaderAt, sent func(bytes int64)) error
+
+	// Put stores packages whose archives are there, in place of others for the same platforms, and the evidence, unless
+	// that is nil. Readers see the old release or the new one.
+	Put(ctx context.Context, r Release) error
 
 	// Finish lists what Put has stored of a provider.
 	Finish(ctx context.Context, p sources.Provider) error
@@ -251,11 +249,17 @@ func Push(ctx context.Context, to Target, releases []Release, opts Options) (Res
 type pusher struct {
 	to    Target
 	opts  Options
-	slots chan struct{} // one for each release that is being compared or stored
+	slots chan struct{} // one for each release that is being compared or stored, and each archive that is being uploaded
 
 	mu         sync.Mutex
 	result     Result
 	done, size int64
+}
+
+// slot waits for a slot, and returns a function that frees it.
+func (p *pusher) slot() (free func()) {
+	p.slots <- struct{}{}
+	return func() { <-p.slots }
 }
 
 // each calls f for each item, as many at the same time as the options permit.
@@ -300,8 +304,7 @@ func (p *pusher) plan(ctx context.Context, j *job) {
 // compare looks at a release in the target, and returns what to change. The error joins those of packages that can't be
 // stored.
 func (p *pusher) compare(ctx context.Context, r Release) (one plan, err error) {
-	p.slots <- struct{}{}
-	defer func() { <-p.slots }()
+	defer p.slot()()
 	one.put.Release = r.Release
 	there, err := p.to.Look(ctx, r)
 	if err != nil && !errors.Is(err, sources.ErrNotFound) {
@@ -386,9 +389,16 @@ func (p *pusher) put(ctx context.Context, j *job) error {
 		if len(one.put.Packages) == 0 && one.put.Evidence == nil {
 			return
 		}
-		p.slots <- struct{}{}
-		defer func() { <-p.slots }()
-		if err := p.to.Put(ctx, one.put, p.sent); err != nil {
+		var uploads errgroup.Group // after an error, the others continue, as the next push needs them too
+		for _, pkg := range one.put.Packages {
+			uploads.Go(func() error { return sources.InPackage(pkg.ID, p.upload(ctx, pkg)) })
+		}
+		err := uploads.Wait()
+		defer p.slot()()
+		if err == nil {
+			err = p.to.Put(ctx, one.put)
+		}
+		if err != nil {
 			j.mu.Lock()
 			defer j.mu.Unlock()
 			j.errs = append(j.errs, err)
@@ -397,6 +407,20 @@ func (p *pusher) put(ctx context.Context, j *job) error {
 		p.stored(one)
 	})
 	return p.to.Finish(ctx, j.provider)
+}
+
+// upload stores the archive of a package. The place refuses one with another checksum.
+func (p *pusher) upload(ctx context.Context, pkg Package) error {
+	defer p.slot()()
+	archive, info, err := disk.OpenFile(pkg.Path)
+	if err != nil {
+		return err
+	}
+	defer archive.Close()
+	if info.Size() != pkg.Size {
+		return sources.WithHint(errors.New("not uploaded: the archive has changed since the mirror was read"), "push again")
+	}
+	return p.to.Upload(ctx, pkg, archive, p.sent)
 }
 
 // stored records that a plan's packages and evidence are stored, or would be.

@@ -228,7 +228,7 @@ func (r *registry) contents(provider string, access oci.Access) (all []string) {
 		check(r, err)
 		sourcetest.EqualSlices(r, release.Warnings, nil, "warnings")
 		for platform, a := range release.Archives {
-			all = append(all, fmt.Sprint(v, " ", platform, " ", a.Hash))
+			all = append(all, fmt.Sprint(v, " ", platform, " ", a.Hashes[0]))
 		}
 		if release.Signed != nil {
 			all = append(all, fmt.Sprint(v, " ", release.Signed.Origin))
@@ -372,7 +372,7 @@ func TestPushersAndReaders(t *testing.T) {
 					list, err := c.Mirror.Versions(ctx, sourcetest.Address(r, provider))
 					for _, v := range list.Versions {
 						_, was := seen.Load(v) // registries list a tag a moment before they have it
-						var release oci.Release
+						var release sources.Holding
 						if release, err = c.Release(ctx, sourcetest.Address(r, provider), v); !was && errors.Is(err, sources.ErrNotFound) {
 							err = nil
 							continue

@@ -74,7 +74,7 @@ func Open(ctx context.Context, at Location, opts Options) (*Bucket, error) {
 	b.setRegion(region)
 	// Unlike HEAD, the answer to GET contains the reason of a refusal.
 	_, err := b.page(ctx, url.Values{"prefix": {at.under("")}, "max-keys": {"1"}})
-	if e, ok := errors.AsType[*Error](err); err == nil || ok && e.Code == "AccessDenied" {
+	if refusal, ok := errors.AsType[*fetch.StatusError](err); err == nil || ok && codeOf(refusal) == "AccessDenied" {
 		return b, nil
 	}
 	return nil, err

@@ -63,6 +63,8 @@ type Environment struct {
 // other credentials would be a surprise; the chain of minio-go continues.
 type chain struct {
 	env     Environment
+	profile map[string]string // the settings of the profile; nil if neither file has it
+	fault   error             // why a file with profiles can't be read
 	client  *fetch.Client
 	direct  *fetch.Client // for addresses of this machine, without a proxy
 	secrets *sources.Secrets
@@ -74,7 +76,9 @@ type chain struct {
 }
 
 func newChain(opts Options) *chain {
-	return &chain{env: opts.Env, client: opts.Client, direct: fetch.New(fetch.Options{}), secrets: opts.Secrets}
+	c := &chain{env: opts.Env, client: opts.Client, direct: fetch.New(fetch.Options{}), secrets: opts.Secrets}
+	c.profile, c.fault = opts.Env.settings()
+	return c
 }
 
 // get returns the credentials, which may have to be requested from a service.
@@ -102,20 +106,17 @@ func (c *chain) origin() string {
 // search looks in all places.
 func (c *chain) search(ctx context.Context) (got credentials.Value, err error) {
 	e := c.env
-	p, err := c.settings()
-	inProfile := func(setting string) bool { return p[setting] != "" }
+	inProfile := func(setting string) bool { return c.profile[setting] != "" }
 	switch {
 	case e.AccessKeyID+e.SecretAccessKey != "":
-		c.place, err = "AWS_ACCESS_KEY_ID", nil
+		c.place = "AWS_ACCESS_KEY_ID"
 		got.AccessKeyID, got.SecretAccessKey, got.SessionToken = e.AccessKeyID, e.SecretAccessKey, e.SessionToken
 	case e.TokenFile != "":
 		c.place = "AWS_WEB_IDENTITY_TOKEN_FILE"
 		got, err = c.assumeRole(ctx, e.TokenFile, e.RoleARN, e.SessionName)
-	case err != nil, p == nil && e.Profile != "", slices.ContainsFunc(profileSettings, inProfile):
+	case c.fault != nil, c.profile == nil && e.Profile != "", slices.ContainsFunc(profileSettings, inProfile):
 		c.place = fmt.Sprintf("the profile %q", cmp.Or(e.Profile, "default"))
-		if err == nil {
-			got, err = c.profile(ctx, p)
-		}
+		got, err = c.fromProfile(ctx)
 	case e.ContainerURL != "":
 		c.place = "the container"
 		got, err = c.container(ctx)
@@ -140,11 +141,13 @@ var profileSettings = []string{
 
 // settings returns the settings of the profile. They are nil if neither file has it. Those in the file of credentials
 // take precedence.
-func (c *chain) settings() (all map[string]string, err error) {
-	name := cmp.Or(c.env.Profile, "default")
-	files := []struct{ path, section string }{{c.env.CredentialsFile, name}, {c.env.ConfigFile, "profile " + name}}
-	if name == "default" {
-		files = append(files, struct{ path, section string }{c.env.ConfigFile, name})
+func (e Environment) settings() (all map[string]string, err error) {
+	name := cmp.Or(e.Profile, "default")
+	files := []struct{ path, section string }{
+		{e.CredentialsFile, name}, {e.ConfigFile, "profile " + name}, {e.ConfigFile, name},
+	}
+	if name != "default" {
+		files = files[:2] // only that one may be without the word
 	}
 	for _, file := range files {
 		form := ini.LoadOptions{Loose: true, InsensitiveKeys: true, AllowNestedValues: true, IgnoreContinuation: true}
@@ -161,18 +164,17 @@ func (c *chain) settings() (all map[string]string, err error) {
 	return all, nil
 }
 
-// region returns the region in the environment, or else that of the profile, or "". If a file can't be read, the
-// search for credentials reports the error.
-func (c *chain) region() string {
-	settings, _ := c.settings()
-	return cmp.Or(c.env.Region, settings["region"])
-}
+// region returns the region in the environment, or else that of the profile, or "".
+func (c *chain) region() string { return cmp.Or(c.env.Region, c.profile["region"]) }
 
-// profile returns the credentials in the settings of the profile, or those that they describe.
-func (c *chain) profile(ctx context.Context, p map[string]string) (got credentials.Value, err error) {
+// fromProfile returns the credentials in the settings of the profile, or those that they describe.
+func (c *chain) fromProfile(ctx context.Context) (got credentials.Value, err error) {
+	p := c.profile
 	got.AccessKeyID, got.SecretAccessKey = p["aws_access_key_id"], p["aws_secret_access_key"]
 	got.SessionToken = p["aws_session_token"]
 	switch {
+	case c.fault != nil:
+		return got, c.fault
 	case got.AccessKeyID+got.SecretAccessKey != "":
 		return got, nil
 	case p == nil:

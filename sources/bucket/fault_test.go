@@ -20,45 +20,6 @@ import (
 
 type fault = func(n int, w http.ResponseWriter, r *http.Request) bool
 
-// once makes a fault of an answer to the first request.
-func once(answer func(w http.ResponseWriter, r *http.Request)) fault {
-	return func(n int, w http.ResponseWriter, r *http.Request) bool {
-		if n == 1 {
-			answer(w, r)
-		}
-		return n == 1
-	}
-}
-
-func TestTemporaryErrorsAreRetried(t *testing.T) {
-	for name, answer := range map[string]func(w http.ResponseWriter, r *http.Request){
-		"429":       func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("Retry-After", "7"); w.WriteHeader(429) },
-		"500":       func(w http.ResponseWriter, _ *http.Request) { refuse(w, 500, "InternalError", "again") },
-		"502":       func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(502) },
-		"503":       func(w http.ResponseWriter, _ *http.Request) { refuse(w, 503, "SlowDown", "") },
-		"400":       func(w http.ResponseWriter, _ *http.Request) { refuse(w, 400, "RequestTimeout", "") },
-		"no answer": func(w http.ResponseWriter, _ *http.Request) { cut(w) },
-		"half an answer": func(w http.ResponseWriter, _ *http.Request) {
-			w.Header().Set("Content-Length", "100")
-			_, _ = w.Write([]byte("half"))
-			w.(http.Flusher).Flush()
-			cut(w)
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			f := newFake(t)
-			f.put("p/a", "text")
-			b := f.open(f.options(), once(answer))
-			got, _, err := b.Get(t.Context(), "a", 100)
-			sourcetest.Check(t, err)
-			sourcetest.Equal(t, string(got), "text")
-			sourcetest.Require(t, len(f.events) == 1 && len(f.waits) == 1, "%d events, %d waits", len(f.events), len(f.waits))
-			sourcetest.Equal(t, f.events[0].URL, f.URL+"/mirror/p/a")
-			sourcetest.Expect(t, name != "429" || f.waits[0] > 6*time.Second, "waited %s", f.waits[0])
-		})
-	}
-}
-
 // Errors that a retry can't help, with what they match and their hints.
 func TestFinalErrors(t *testing.T) {
 	for _, tt := range []struct {
@@ -102,33 +63,6 @@ func TestFinalErrors(t *testing.T) {
 	}
 }
 
-// A store that sends almost nothing is given up, and one that receives slowly isn't.
-func TestSlowStores(t *testing.T) {
-	f := newFake(t)
-	opts := f.options()
-	opts.Timeout, opts.Tries = 300*time.Millisecond, 2
-	b := f.open(opts, func(n int, w http.ResponseWriter, r *http.Request) bool {
-		for r.Method == http.MethodPut {
-			if _, err := io.CopyN(io.Discard, r.Body, 1<<20); err != nil {
-				return true
-			}
-			time.Sleep(50 * time.Millisecond)
-		}
-		for r.Context().Err() == nil {
-			_, _ = w.Write([]byte("."))
-			w.(http.Flusher).Flush()
-			time.Sleep(20 * time.Millisecond)
-		}
-		return true
-	})
-	begun := time.Now()
-	_, _, err := b.Get(t.Context(), "a", 10000)
-	sourcetest.ErrorIs(t, err, fetch.ErrStalled)
-	sourcetest.Expect(t, time.Since(begun) < 5*time.Second && f.count() == 2, "took %s, and %d requests", time.Since(begun), f.count())
-	_, err = b.Put(t.Context(), "a", random(12<<20), bucket.WriteOptions{})
-	sourcetest.Check(t, err)
-}
-
 // The store takes a conditional write, but the answer is lost.
 func TestLostAnswer(t *testing.T) {
 	f := newFake(t)
@@ -140,12 +74,12 @@ func TestLostAnswer(t *testing.T) {
 		return n == 1
 	}
 	b := f.open(f.options(), lose)
-	etag, err := b.Put(t.Context(), "a", []byte("text"), bucket.WriteOptions{Only: bucket.NotExisting})
+	etag, err := b.Put(t.Context(), "a", []byte("text"), bucket.WriteOptions{Only: bucket.IfETag("")})
 	sourcetest.Check(t, err)
 	sourcetest.Equal(t, etag, etagOf(f.objects["p/a"]))
 
 	f.put("p/a", "other")
-	_, err = b.Put(t.Context(), "a", []byte("text"), bucket.WriteOptions{Only: bucket.NotExisting})
+	_, err = b.Put(t.Context(), "a", []byte("text"), bucket.WriteOptions{Only: bucket.IfETag("")})
 	sourcetest.ErrorIs(t, err, bucket.ErrChanged)
 }
 
@@ -303,29 +237,20 @@ func TestURLsWithDots(t *testing.T) {
 
 // The most probable mistake is a missing or a wrong endpoint.
 func TestEndpointHints(t *testing.T) {
-	for name, test := range map[string]struct {
-		endpoint string
-		answer   func() (*http.Response, error)
-		hint     string
-	}{
-		"too large": {"http://store.example", func() (*http.Response, error) {
-			return response(http.StatusOK, strings.Repeat("x", 9<<20)), nil
-		}, ""},
-		"other programs": {"https://store.example", func() (*http.Response, error) { return response(http.StatusNotFound, "not here"), nil }, "store.example doesn't answer like one"},
-	} {
-		client := fetch.New(fetch.Options{Tries: 1, Transport: &answering{test.answer}})
-		_, err := bucket.Open(t.Context(), bucket.Location{Bucket: "mirror"}, bucket.Options{Endpoint: test.endpoint, Client: client})
+	for body, hint := range map[string]string{"not here": "store.example doesn't answer like one", strings.Repeat("x", 9<<20): ""} {
+		status := http.StatusOK
+		if hint != "" {
+			status = http.StatusNotFound
+		}
+		answer := &rounder{func(*http.Request) *http.Response { return response(status, body) }}
+		_, err := bucket.Open(t.Context(), bucket.Location{Bucket: "mirror"}, bucket.Options{
+			Endpoint: "https://store.example", Client: fetch.New(fetch.Options{Tries: 1, Transport: answer}),
+		})
 		hints := sources.Hints(err)
-		right := strings.Contains(strings.Join(hints, "\n"), test.hint) && (test.hint == "") == (hints == nil)
-		sourcetest.Expect(t, err != nil && right, "%s: %v, hints %q", name, err, hints)
+		right := strings.Contains(strings.Join(hints, "\n"), hint) && (hint == "") == (hints == nil)
+		sourcetest.Expect(t, err != nil && right, "%d: %v, hints %q", status, err, hints)
 	}
 }
-
-type answering struct {
-	answer func() (*http.Response, error)
-}
-
-func (a *answering) RoundTrip(*http.Request) (*http.Response, error) { return a.answer() }
 
 func TestParseURL(t *testing.T) {
 	for text, want := range map[string]bucket.Location{

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"maps"
 	"net/http"
 	"sync"
 )
@@ -54,6 +55,45 @@ func (c *Client) Call(ctx context.Context, call Call, f func(context.Context) er
 		return false, t.err
 	})
 	return cmp.Or(own, err)
+}
+
+// A Message is a request of a protocol that no library knows.
+type Message struct {
+	Method string
+	Header http.Header // may be nil
+	Body   io.ReaderAt // read again for each try; may be nil if the size is 0
+	Size   int64       // of the body, in bytes
+}
+
+// Send sends a request as a [Client.Call] for which a redirect is a refusal. It returns the header and the body of the
+// answer.
+func (c *Client) Send(ctx context.Context, call Call, msg Message) (header http.Header, body []byte, err error) {
+	call.Stay = true
+	err = c.Call(ctx, call, func(ctx context.Context) error {
+		req, err := http.NewRequestWithContext(ctx, msg.Method, call.URL, nil)
+		if err != nil {
+			return err
+		}
+		maps.Copy(req.Header, msg.Header)
+		if msg.Size > 0 {
+			req.ContentLength = msg.Size
+			req.GetBody = func() (io.ReadCloser, error) {
+				return io.NopCloser(io.NewSectionReader(msg.Body, 0, msg.Size)), nil
+			}
+			req.Body, _ = req.GetBody()
+		}
+		resp, err := c.RoundTrip(req)
+		if err != nil {
+			return err
+		}
+		defer resp.Body.Close()
+		if header = resp.Header; resp.StatusCode >= 300 {
+			return errors.New(resp.Status) // the error of the call is that of the request
+		}
+		body, err = io.ReadAll(resp.Body)
+		return err
+	})
+	return header, body, err
 }
 
 // tryKey is the key of the *try that the requests with a context belong to.

@@ -235,36 +235,23 @@ func (m *Mirror) parsePackage(doc *fetch.Document, version version, id sources.P
 	return p, err
 }
 
-// A Release is a mirror's contents for a version.
-type Release struct {
-	Archives map[sources.Platform]Archive
-	Signed   *sources.Signed // nil if there is none
-	Warnings []string
-}
-
-// An Archive is an archive that the mirror has for a version.
-type Archive struct {
-	URL    string
-	Hashes []sources.Hash // that the mirror states
-}
-
 // Release returns the mirror's contents for a version. The error matches
 // [sources.ErrNotFound] if the mirror does not have the version.
-func (m *Mirror) Release(ctx context.Context, p sources.Provider, v sources.Version) (Release, error) {
+func (m *Mirror) Release(ctx context.Context, p sources.Provider, v sources.Version) (sources.Holding, error) {
 	r, err := m.release(ctx, p, v)
 	if err != nil {
 		err = fmt.Errorf("version %s: %w", v, err)
-		return Release{}, &sources.ProviderError{Provider: p, Source: fetch.Answering(m.String(), err), Err: err}
+		return r, &sources.ProviderError{Provider: p, Source: fetch.Answering(m.String(), err), Err: err}
 	}
 	return r, nil
 }
 
-func (m *Mirror) release(ctx context.Context, p sources.Provider, v sources.Version) (r Release, err error) {
+func (m *Mirror) release(ctx context.Context, p sources.Provider, v sources.Version) (r sources.Holding, err error) {
 	doc, version, err := m.version(ctx, sources.Release{Provider: p, Version: v})
 	if err != nil {
 		return r, fetch.Absent(err)
 	}
-	r.Archives = map[sources.Platform]Archive{}
+	r.Provider, r.Archives = p, map[sources.Platform]sources.HeldArchive{}
 	for _, name := range slices.Sorted(maps.Keys(version.Archives)) {
 		platform, err := sources.ParsePlatform(name)
 		if err != nil || version.Archives[name] == nil {
@@ -278,7 +265,7 @@ func (m *Mirror) release(ctx context.Context, p sources.Provider, v sources.Vers
 		if err != nil {
 			return r, fmt.Errorf("%s: %w", platform, err)
 		}
-		r.Archives[platform] = Archive{at.String(), hashes}
+		r.Archives[platform] = sources.HeldArchive{URL: at.String(), Hashes: hashes}
 	}
 	r.Signed, r.Warnings, err = m.evidence(ctx, doc, version, v)
 	return r, err

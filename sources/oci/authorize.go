@@ -75,52 +75,54 @@ type roundTripper func(*http.Request) (*http.Response, error)
 // RoundTrip implements [http.RoundTripper].
 func (f roundTripper) RoundTrip(req *http.Request) (*http.Response, error) { return f(req) }
 
-// A refusal is an answer with its body in memory. That of a token server may be the answer to several requests.
-type refusal struct {
-	answer http.Response
-	body   []byte
+// A failure is an error, or a refusal with its body in memory. It reaches the requests that wait for the same token
+// through the library, which would lose the answer of a token server, and so the wait that it requests.
+type failure struct {
+	error
+	refusal http.Response // without a status for an error
+	body    []byte
 }
 
-// Error implements error, because the library loses the answer of a token server, and so the wait that it requests.
-func (r *refusal) Error() string { return r.answer.Status }
-
-func (r *refusal) response() *http.Response {
-	resp := r.answer
-	resp.Body, resp.ContentLength = io.NopCloser(bytes.NewReader(r.body)), int64(len(r.body))
-	return &resp
+// result returns the failure as that of a request.
+func (f *failure) result() (*http.Response, error) {
+	if f.refusal.StatusCode == 0 {
+		return nil, f.error
+	}
+	resp := f.refusal
+	resp.Body, resp.ContentLength = io.NopCloser(bytes.NewReader(f.body)), int64(len(f.body))
+	return &resp, nil
 }
-
-// A credentialsError is a failure to find credentials, or to get a token for them. The library wraps it.
-type credentialsError struct{ error }
 
 // Send implements [fetch.Authorizer]. The library sends the request, gets a token if the registry requires one, and
 // sends it again.
 func (a *authorizer) Send(req *http.Request, next http.RoundTripper) (*http.Response, error) {
 	name := nameIn(req.URL.Path)
 	g := a.of(name)
-	var denied *refusal // of the request itself, which the library drops
+	var denied *failure // the answer to the request itself, which the library drops
 	over := roundTripper(func(r *http.Request) (*http.Response, error) {
-		own := *r.URL == *req.URL
+		own, server := *r.URL == *req.URL, fetch.Printable(r.URL.Host)
 		if err := a.checkRealm(r); err != nil && !own {
-			return nil, &credentialsError{err}
+			return nil, &failure{error: err}
 		}
 		resp, err := next.RoundTrip(r)
 		switch {
-		case err != nil && !own:
-			return nil, fmt.Errorf("the token server %s: %w", fetch.Printable(r.URL.Host), err)
-		case err != nil, own && resp.StatusCode != http.StatusUnauthorized, !own && resp.StatusCode == http.StatusOK:
-			return resp, err
+		case err != nil && own:
+			return nil, &failure{error: err}
+		case err != nil:
+			return nil, &failure{error: fmt.Errorf("the token server %s: %w", server, err)}
+		case own && resp.StatusCode != http.StatusUnauthorized, !own && resp.StatusCode == http.StatusOK:
+			return resp, nil
 		}
 		body, _ := io.ReadAll(io.LimitReader(resp.Body, maxRefusal))
 		resp.Body.Close()
-		refused := &refusal{*resp, body}
+		refused := &failure{errors.New(resp.Status), *resp, body}
 		switch {
 		case own:
 			denied = refused
-			return refused.response(), nil
+			return refused.result()
 		case resp.StatusCode < 400:
-			server := fetch.Printable(r.URL.Host)
-			return nil, &credentialsError{fmt.Errorf("the token server %s answered with the status %d", server, resp.StatusCode)}
+			err := fmt.Errorf("the token server %s answered with the status %d", server, resp.StatusCode)
+			return nil, &failure{error: err}
 		}
 		return nil, refused
 	})
@@ -135,7 +137,7 @@ func (a *authorizer) Send(req *http.Request, next http.RoundTripper) (*http.Resp
 			}
 			c, err := a.access.Credentials(ctx, Repository{a.registry, name})
 			if err != nil {
-				return auth.EmptyCredential, &credentialsError{err}
+				return auth.EmptyCredential, &failure{error: err}
 			}
 			g.used.Store(c != Credentials{})
 			return auth.Credential{
@@ -143,30 +145,22 @@ func (a *authorizer) Send(req *http.Request, next http.RoundTripper) (*http.Resp
 			}, nil
 		},
 	}
-	resp, err := client.Do(req.WithContext(a.scoped(req.Context(), name, req.URL.Query().Get("from"))))
+	resp, err := client.Do(req.WithContext(a.scoped(req.Context(), name)))
 	if err == nil {
 		return resp, nil
 	}
-	// The errors of the library contain URLs, and lose the status.
-	refused, answered := errors.AsType[*refusal](err)
-	without, failed := errors.AsType[*credentialsError](err)
-	sent, network := errors.AsType[*url.Error](err)
-	switch {
-	case answered:
-		return refused.response(), nil
-	case errors.Is(err, auth.ErrBasicCredentialNotFound):
-		return denied.response(), nil
-	case failed:
-		return nil, without.error
-	case network && sent.Op != "parse":
-		return nil, sent.Err
+	failed, ok := errors.AsType[*failure](err)
+	if errors.Is(err, auth.ErrBasicCredentialNotFound) {
+		failed, ok = denied, true
+	}
+	if ok {
+		return failed.result()
 	}
 	return nil, cmp.Or(errors.Unwrap(err), err) // without the method and the URL
 }
 
 // scoped returns a context for requests about a repository, so that a token is requested for what they need.
-// From is the repository that a blob is mounted from, if any.
-func (a *authorizer) scoped(ctx context.Context, name, from string) context.Context {
+func (a *authorizer) scoped(ctx context.Context, name string) context.Context {
 	ref := registry.Reference{Registry: a.registry, Repository: name}
 	if name == "" {
 		return auth.WithScopesForHost(ctx, ref.Host(), auth.ScopeRegistryCatalog)
@@ -175,12 +169,7 @@ func (a *authorizer) scoped(ctx context.Context, name, from string) context.Cont
 	if a.access.Push {
 		actions = append(actions, auth.ActionPush)
 	}
-	ctx = auth.AppendRepositoryScope(ctx, ref, actions...)
-	if from != "" {
-		ref.Repository = from
-		ctx = auth.AppendRepositoryScope(ctx, ref, auth.ActionPull)
-	}
-	return ctx
+	return auth.AppendRepositoryScope(ctx, ref, actions...)
 }
 
 // Hint implements [fetch.Authorizer].

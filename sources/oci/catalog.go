@@ -57,15 +57,14 @@ func (m *Mirror) providerOf(pattern *regexp.Regexp, r Repository, host sources.H
 	if match == nil {
 		return p, false
 	}
-	part := func(name string) string { return match[pattern.SubexpIndex(name)] }
-	if pattern.SubexpIndex("hostname") >= 0 {
-		parsed, err := sources.ParsePunycodeHost(part("hostname"))
-		if err != nil {
-			return p, false
-		}
-		host = parsed
+	var err error
+	if i := pattern.SubexpIndex("hostname"); i >= 0 {
+		host, err = sources.ParsePunycodeHost(match[i])
 	}
-	p, err := sources.ParseProvider(string(host)+"/"+part("namespace")+"/"+part("type"), sources.Terraform)
+	if err == nil {
+		namespace, kind := match[pattern.SubexpIndex("namespace")], match[pattern.SubexpIndex("type")]
+		p, err = sources.ParseProvider(string(host)+"/"+namespace+"/"+kind, sources.Terraform)
+	}
 	if err != nil {
 		return p, false
 	}

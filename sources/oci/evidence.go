@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/opencontainers/go-digest"
 	v1 "github.com/opencontainers/image-spec/specs-go/v1"
@@ -110,7 +111,7 @@ func (m *Mirror) readEvidence(ctx context.Context, r Repository, manifest v1.Man
 			return nil, fmt.Errorf("%s: the manifest with the evidence has no %s", r, name)
 		}
 		var err error
-		if files[i], err = m.small(ctx, r, manifest.Layers[layer]); err != nil {
+		if files[i], err = m.file(ctx, r, manifest.Layers[layer]); err != nil {
 			return nil, err
 		}
 	}
@@ -121,8 +122,8 @@ func (m *Mirror) readEvidence(ctx context.Context, r Repository, manifest v1.Man
 	return signed, err
 }
 
-// small returns a file of evidence. The manifest may contain it.
-func (m *Mirror) small(ctx context.Context, r Repository, d v1.Descriptor) ([]byte, error) {
+// file returns a file of evidence. The manifest may contain it.
+func (m *Mirror) file(ctx context.Context, r Repository, d v1.Descriptor) ([]byte, error) {
 	if err := d.Digest.Validate(); err != nil {
 		return nil, fmt.Errorf("the digest %q is not valid", fetch.Printable(d.Digest.String()))
 	}
@@ -141,3 +142,26 @@ func (m *Mirror) small(ctx context.Context, r Repository, d v1.Descriptor) ([]by
 
 // smallFile is the size of a file, in bytes, up to which a manifest contains it.
 const smallFile = 64 << 10
+
+// pushEvidence stores the evidence for the index of a version, before that.
+func (m *Mirror) pushEvidence(ctx context.Context, r Repository, of v1.Descriptor, files evidence.Files) error {
+	manifest := newManifest(typeEvidence)
+	manifest.Subject = &of
+	manifest.Annotations = map[string]string{
+		v1.AnnotationCreated: time.Now().UTC().Format(time.RFC3339Nano),
+		annotationEvidence:   digestOf(files),
+	}
+	for i, name := range evidence.Names {
+		b := small("application/octet-stream", files[i])
+		b.Annotations = map[string]string{v1.AnnotationTitle: name}
+		if err := m.push(ctx, r, b, nil); err != nil {
+			return err
+		}
+		if b.Size <= smallFile {
+			b.Data = files[i]
+		}
+		manifest.Layers = append(manifest.Layers, b.Descriptor)
+	}
+	defer m.evidences.Forget(r.at(of.Digest.String()))
+	return m.pushManifest(ctx, r, encode(v1.MediaTypeImageManifest, typeEvidence, manifest), "")
+}

@@ -174,15 +174,15 @@ func platformOf(d v1.Descriptor) (p sources.Platform, ok bool) {
 	if d.ArtifactType != typeTarget || d.Platform == nil || d.Platform.OSVersion != "" {
 		return p, false
 	}
-	return sources.Platform{OS: d.Platform.OS, Arch: d.Platform.Architecture}, true
+	p, err := sources.ParsePlatform(d.Platform.OS + "_" + d.Platform.Architecture)
+	return p, err == nil
 }
 
 // platforms returns the platforms that engines can install, sorted.
 func (x *index) platforms() []sources.Platform {
 	all := []sources.Platform{}
 	for _, d := range x.Manifests {
-		p, ok := platformOf(d)
-		if _, err := sources.ParsePlatform(p.String()); ok && err == nil {
+		if p, ok := platformOf(d); ok {
 			all = append(all, p)
 		}
 	}
@@ -191,17 +191,19 @@ func (x *index) platforms() []sources.Platform {
 }
 
 // archive returns the archive of a package, given the descriptor of its manifest.
-func (m *Mirror) archive(ctx context.Context, r Repository, d v1.Descriptor) (Archive, error) {
+func (m *Mirror) archive(ctx context.Context, r Repository, d v1.Descriptor) (a sources.HeldArchive, err error) {
 	manifest, err := m.manifest(ctx, r, d)
 	if err != nil {
-		return Archive{}, err
+		return a, err
 	}
 	layer, err := archiveLayer(manifest, d)
 	if err != nil {
-		return Archive{}, fmt.Errorf("%s: %w", r.at("manifests/"+d.Digest.String()), err)
+		return a, fmt.Errorf("%s: %w", r.at("manifests/"+d.Digest.String()), err)
 	}
 	hash := sources.Hash(sources.ZH + ":" + layer.Digest.Encoded())
-	return Archive{URL: r.at("blobs/" + layer.Digest.String()), Hash: hash, Size: layer.Size}, nil
+	return sources.HeldArchive{
+		URL: r.at("blobs/" + layer.Digest.String()), Hashes: []sources.Hash{hash}, Size: layer.Size,
+	}, nil
 }
 
 // archiveLayer returns the only layer that is an archive.
@@ -234,21 +236,16 @@ func (m *Mirror) manifest(ctx context.Context, r Repository, d v1.Descriptor) (m
 	if err := d.Digest.Validate(); err != nil {
 		return manifest, fmt.Errorf("the digest %q of a manifest is not valid", fetch.Printable(d.Digest.String()))
 	}
-	err = m.document(ctx, r, d.Digest.String(), func(doc *fetch.Document) (err error) {
-		manifest, err = parseManifest(doc, d)
+	err = m.document(ctx, r, d.Digest.String(), func(doc *fetch.Document) error {
+		if got := d.Digest.Algorithm().FromBytes(doc.Body); got != d.Digest || int64(len(doc.Body)) != d.Size {
+			return fmt.Errorf("the manifest has the digest %s and %d bytes, and not those in the index that refers to it",
+				got, len(doc.Body))
+		}
+		err := decode(doc, &manifest)
+		if err == nil && manifest.MediaType != v1.MediaTypeImageManifest {
+			err = unexpected("the manifest", "media type", manifest.MediaType, v1.MediaTypeImageManifest)
+		}
 		return err
 	})
-	return manifest, err
-}
-
-// parseManifest reads the manifest that a descriptor refers to.
-func parseManifest(doc *fetch.Document, d v1.Descriptor) (manifest v1.Manifest, err error) {
-	if got := d.Digest.Algorithm().FromBytes(doc.Body); got != d.Digest || int64(len(doc.Body)) != d.Size {
-		return manifest, fmt.Errorf(
-			"the manifest has the digest %s and %d bytes, and not those in the index that refers to it", got, len(doc.Body))
-	}
-	if err = decode(doc, &manifest); err == nil && manifest.MediaType != v1.MediaTypeImageManifest {
-		err = unexpected("the manifest", "media type", manifest.MediaType, v1.MediaTypeImageManifest)
-	}
 	return manifest, err
 }

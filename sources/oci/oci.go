@@ -24,9 +24,8 @@ import (
 )
 
 const (
-	maxRecorded       = 8 << 20 // bytes of indexes, and of evidence, that are recorded
-	concurrentReads   = 8       // manifests of an index that are read at the same time
-	concurrentUploads = 8       // blobs that are uploaded at the same time
+	maxRecorded     = 8 << 20 // bytes of indexes, and of evidence, that are recorded
+	concurrentReads = 8       // manifests of an index that are read at the same time
 )
 
 // A Mirror reads and writes the repositories to which a template maps providers. It is safe for concurrent use.
@@ -42,8 +41,7 @@ type Mirror struct {
 	known   sync.Map // of registries whose requests are authenticated
 	remotes sync.Map // clients of the library, by repository
 
-	blobs   sources.Memo[blobKey, Repository] // that repositories have, and where a blob was seen first
-	uploads chan struct{}                     // a place for each upload
+	empty sources.Memo[Repository, struct{}] // whether a repository has the blob that stands for no configuration
 }
 
 var _ sources.Source = (*Mirror)(nil)
@@ -51,7 +49,7 @@ var _ sources.Source = (*Mirror)(nil)
 // New returns the mirror with a template. All mirrors with the same client must have the same access.
 func New(client *fetch.Client, template Template, access Access) *Mirror {
 	return &Mirror{
-		client: client, template: template, access: access, uploads: make(chan struct{}, concurrentUploads),
+		client: client, template: template, access: access,
 		indexes:   sources.Memo[string, *index]{Max: maxRecorded, Weigh: (*index).weight},
 		evidences: sources.Memo[string, *sources.Signed]{Max: maxRecorded, Weigh: (*sources.Signed).Size},
 	}
@@ -80,11 +78,7 @@ func (m *Mirror) Package(ctx context.Context, id sources.PackageID) (p sources.P
 			err = &sources.PackageError{ID: id, Source: fetch.Answering(m.String(), err), Err: err}
 		}
 	}()
-	r, err := m.repository(id.Provider)
-	if err != nil {
-		return p, err
-	}
-	x, err := m.index(ctx, r, id.Version)
+	r, x, err := m.version(ctx, id.Provider, id.Version)
 	if isAbsent(err) { // like OpenTofu, Larder doesn't look further, even if another method has listed the version
 		err = sources.WithHint(err, "%s has no version %s: push it there, or exclude the provider from the mirror. "+
 			"As with tofu, no other installation method takes its place", r, id.Version)
@@ -97,7 +91,7 @@ func (m *Mirror) Package(ctx context.Context, id sources.PackageID) (p sources.P
 		return p, err
 	}
 	group, inner := errgroup.WithContext(ctx)
-	var archive Archive
+	var archive sources.HeldArchive
 	group.Go(func() (err error) {
 		archive, err = m.archive(inner, r, entry)
 		return err
@@ -111,7 +105,7 @@ func (m *Mirror) Package(ctx context.Context, id sources.PackageID) (p sources.P
 		Location: sources.Location{URL: archive.URL},
 		Filename: id.Filename(),
 		Size:     archive.Size,
-		Hashes:   []sources.Hash{archive.Hash},
+		Hashes:   archive.Hashes,
 		Signed:   signed,
 		Source:   m.String(),
 		Kind:     sources.FromOCI,
@@ -119,34 +113,12 @@ func (m *Mirror) Package(ctx context.Context, id sources.PackageID) (p sources.P
 	}, nil
 }
 
-// A Release is a version in a repository.
-type Release struct {
-	// Provider is the one that the index states, if the template maps it to the same repository. Otherwise it is the
-	// one asked about.
-	Provider sources.Provider
-
-	Archives map[sources.Platform]Archive
-	Signed   *sources.Signed // nil if there is none
-	Warnings []string
-}
-
-// An Archive is the archive of a package in a repository.
-type Archive struct {
-	URL  string
-	Hash sources.Hash
-	Size int64 // in bytes
-}
-
-// Release returns what the mirror has for a version. The error matches [sources.ErrNotFound] if it does not have the
-// version.
-func (m *Mirror) Release(ctx context.Context, p sources.Provider, v sources.Version) (all Release, err error) {
+// Release returns what the mirror has for a version, with the provider that the index states, if the template maps it
+// to the same repository. The error matches [sources.ErrNotFound] if it does not have the version.
+func (m *Mirror) Release(ctx context.Context, p sources.Provider, v sources.Version) (all sources.Holding, err error) {
 	defer func() { err = m.aboutVersion(p, v, err) }()
 	all.Provider = p
-	r, err := m.repository(p)
-	if err != nil {
-		return all, err
-	}
-	x, err := m.index(ctx, r, v)
+	r, x, err := m.version(ctx, p, v)
 	if err != nil {
 		return all, fetch.Absent(err)
 	}
@@ -163,11 +135,7 @@ func (m *Mirror) Release(ctx context.Context, p sources.Provider, v sources.Vers
 
 // Detail implements [sources.Detailer]. Registries don't state protocols.
 func (m *Mirror) Detail(ctx context.Context, release sources.Release) (detail sources.Detail, err error) {
-	r, err := m.repository(release.Provider)
-	if err != nil {
-		return detail, err
-	}
-	x, err := m.index(ctx, r, release.Version)
+	_, x, err := m.version(ctx, release.Provider, release.Version)
 	if err == nil {
 		detail.Platforms = x.platforms()
 	}
@@ -203,15 +171,25 @@ func (m *Mirror) repository(p sources.Provider) (Repository, error) {
 	return r, nil
 }
 
+// version returns the repository of a provider, and the index of a version there as it was read last.
+func (m *Mirror) version(
+	ctx context.Context, p sources.Provider, v sources.Version,
+) (r Repository, x *index, err error) {
+	if r, err = m.repository(p); err == nil {
+		x, err = m.index(ctx, r, v)
+	}
+	return r, x, err
+}
+
 // archives returns the archives to which an index refers. The manifests of known ones aren't read.
 func (m *Mirror) archives(
-	ctx context.Context, r Repository, x *index, known map[digest.Digest]Archive,
-) (map[sources.Platform]Archive, error) {
+	ctx context.Context, r Repository, x *index, known map[digest.Digest]sources.HeldArchive,
+) (map[sources.Platform]sources.HeldArchive, error) {
 	platforms := x.platforms()
 	if len(platforms) > maxPlatforms {
 		return nil, fmt.Errorf("%s: %w", x.place, tooLong("platforms", maxPlatforms))
 	}
-	all := map[sources.Platform]Archive{}
+	all := map[sources.Platform]sources.HeldArchive{}
 	var mu sync.Mutex
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(concurrentReads)

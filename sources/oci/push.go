@@ -1,10 +1,8 @@
 package oci
 
 import (
-	"bytes"
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -12,11 +10,9 @@ import (
 	"net/http"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/opencontainers/go-digest"
 	v1 "github.com/opencontainers/image-spec/specs-go/v1"
-	"golang.org/x/sync/errgroup"
 	orasregistry "oras.land/oras-go/v2/registry"
 
 	"github.com/larder-cli/larder/sources"
@@ -29,72 +25,30 @@ type Change struct {
 	Add    []Added            // replaces packages for the same platforms
 	Remove []sources.Platform // if nothing is left, the version is removed
 	Signed *evidence.Files    // nil keeps the evidence
-
-	// Sent is called with the bytes of archives that are done, concurrently; a negative number is sent again. It may be
-	// nil.
-	Sent func(bytes int64)
 }
 
-// An Added is an archive to store. The caller has verified its checksum; the registry does so again.
+// An Added is a package to store.
 type Added struct {
 	Platform sources.Platform
-	Archive  io.ReaderAt
-	Size     int64        // in bytes
+	Size     int64        // of the archive, in bytes
 	Hash     sources.Hash // of the archive
 	Filename string
 }
 
-// Put changes a version in the repository of a provider, as the Mirror has read it last. Readers see the old version or
-// the new one, and its archives and its evidence are there before. Only one program may change a repository at the same
-// time. Errors have the type *sources.ProviderError.
-func (m *Mirror) Put(ctx context.Context, p sources.Provider, v sources.Version, c Change) (err error) {
-	defer func() { err = m.aboutVersion(p, v, err) }()
-	r, was, err := m.indexOf(ctx, p, v, false)
-	defer m.indexes.Forget(r.at("manifests/" + tag(v)))
+// manifest returns the descriptor of the archive, and its manifest. They depend on nothing else than a, so that Larder
+// recognizes what it has pushed by digest.
+func (a Added) manifest() (layer v1.Descriptor, manifest blob, err error) {
+	sum, err := a.Hash.Sum(sources.ZH)
 	if err != nil {
-		return err
+		return layer, manifest, err
 	}
-	added := make([]v1.Descriptor, len(c.Add))
-	var group errgroup.Group // after an error, the others continue, as the next run needs them too
-	for i, a := range c.Add {
-		group.Go(func() (err error) {
-			if added[i], err = m.pushPackage(ctx, r, a, c.Sent); err != nil {
-				return fmt.Errorf("%s: %w", a.Platform, err)
-			}
-			return nil
-		})
+	layer = v1.Descriptor{
+		MediaType: typeArchive, Digest: digest.NewDigestFromBytes(digest.SHA256, sum[:]), Size: a.Size,
+		Annotations: map[string]string{v1.AnnotationTitle: a.Filename},
 	}
-	if err := group.Wait(); err != nil {
-		return err
-	}
-	now, replaced := was.changed(p, added, c.Remove)
-	if len(now.Manifests) == 0 {
-		return m.removeTag(ctx, r, v, was)
-	}
-	d, data := encode(v1.MediaTypeImageIndex, typeProvider, now)
-	signed, changed := c.Signed, d.Digest != was.digest
-	if signed == nil && was.digest != "" && changed && !replaced { // it stays, as far as it can be read
-		if kept, err := m.signed(ctx, r, was, nil); err == nil && kept != nil {
-			if files, err := evidence.Pack(kept); err == nil {
-				signed = &files
-			}
-		}
-	}
-	if signed != nil {
-		err = m.pushEvidence(ctx, r, d, *signed)
-	}
-	if err != nil || !changed {
-		return err
-	}
-	return m.pushManifest(ctx, r, d, data, tag(v))
-}
-
-// encode returns the descriptor and the text of a manifest or an index.
-func encode(kind, artifactType string, manifest any) (v1.Descriptor, []byte) {
-	data, _ := json.Marshal(manifest) // which can't fail for these types
-	d := v1.Descriptor{MediaType: kind, ArtifactType: artifactType, Size: int64(len(data))}
-	d.Digest = digest.FromBytes(data)
-	return d, data
+	manifest = encode(v1.MediaTypeImageManifest, typeTarget, newManifest(typeTarget, layer))
+	manifest.Platform = &v1.Platform{OS: a.Platform.OS, Architecture: a.Platform.Arch}
+	return layer, manifest, nil
 }
 
 // newManifest returns a manifest without a configuration.
@@ -104,35 +58,64 @@ func newManifest(artifactType string, layers ...v1.Descriptor) v1.Manifest {
 	return m
 }
 
-// pushPackage stores a package, and returns the descriptor of its manifest for an index.
-func (m *Mirror) pushPackage(ctx context.Context, r Repository, a Added, sent func(int64)) (v1.Descriptor, error) {
-	layer, manifest, d, err := a.manifest()
+// Upload stores the archive of a package and its manifest in the repository of a provider, unless they are there. The
+// caller has verified the checksum; the registry does so again. Sent is called with the bytes that are done; a negative
+// number is sent again. It may be nil.
+func (m *Mirror) Upload(
+	ctx context.Context, p sources.Provider, a Added, archive io.ReaderAt, sent func(bytes int64),
+) error {
+	r, err := m.repository(p)
+	if err != nil {
+		return err
+	}
+	layer, manifest, err := a.manifest()
 	if err == nil {
-		err = m.pushBlob(ctx, r, blob{layer, a.Archive}, sent)
+		err = m.push(ctx, r, blob{layer, archive}, sent)
 	}
 	if err == nil {
-		err = m.pushEmpty(ctx, r)
+		err = m.pushManifest(ctx, r, manifest, "")
 	}
-	if err == nil {
-		err = m.pushManifest(ctx, r, d, manifest, "")
-	}
-	return d, err
+	return err
 }
 
-// manifest returns the descriptor of the archive, its manifest, and the descriptor of that. They depend on nothing else
-// than a, so that Larder recognizes what it has pushed by digest.
-func (a Added) manifest() (layer v1.Descriptor, manifest []byte, d v1.Descriptor, err error) {
-	sum, err := a.Hash.Sum(sources.ZH)
+// Put changes a version in the repository of a provider, as the Mirror has read it last. The packages to add have been
+// uploaded. Readers see the old version or the new one, and its evidence is there before. Only one program may change a
+// repository at the same time. Errors have the type *sources.ProviderError.
+func (m *Mirror) Put(ctx context.Context, p sources.Provider, v sources.Version, c Change) (err error) {
+	defer func() { err = m.aboutVersion(p, v, err) }()
+	r, was, err := m.indexOf(ctx, p, v)
+	defer m.indexes.Forget(r.at("manifests/" + tag(v)))
 	if err != nil {
-		return layer, nil, d, err
+		return err
 	}
-	layer = v1.Descriptor{
-		MediaType: typeArchive, Digest: digest.NewDigestFromBytes(digest.SHA256, sum[:]), Size: a.Size,
-		Annotations: map[string]string{v1.AnnotationTitle: a.Filename},
+	added := make([]v1.Descriptor, len(c.Add))
+	for i, a := range c.Add {
+		_, manifest, err := a.manifest()
+		if err != nil {
+			return err
+		}
+		added[i] = manifest.Descriptor
 	}
-	d, manifest = encode(v1.MediaTypeImageManifest, typeTarget, newManifest(typeTarget, layer))
-	d.Platform = &v1.Platform{OS: a.Platform.OS, Architecture: a.Platform.Arch}
-	return layer, manifest, d, nil
+	index, replaced := was.changed(p, added, c.Remove)
+	if len(index.Manifests) == 0 {
+		return m.removeTag(ctx, r, v, was)
+	}
+	now := encode(v1.MediaTypeImageIndex, typeProvider, index)
+	signed, changed := c.Signed, now.Digest != was.digest
+	if signed == nil && was.digest != "" && changed && !replaced { // it stays, as far as it can be read
+		if kept, err := m.signed(ctx, r, was, nil); err == nil && kept != nil {
+			if files, err := evidence.Pack(kept); err == nil {
+				signed = &files
+			}
+		}
+	}
+	if signed != nil {
+		err = m.pushEvidence(ctx, r, now.Descriptor, *signed)
+	}
+	if err != nil || !changed {
+		return err
+	}
+	return m.pushManifest(ctx, r, now, tag(v))
 }
 
 // Look returns what the repository of a provider has of a version, with its evidence if there are files of evidence. It
@@ -140,25 +123,25 @@ func (a Added) manifest() (layer v1.Descriptor, manifest []byte, d v1.Descriptor
 // matches [sources.ErrNotFound] if there is no such version.
 func (m *Mirror) Look(
 	ctx context.Context, p sources.Provider, v sources.Version, packages []Added, files *evidence.Files,
-) (all Release, err error) {
+) (all sources.Holding, err error) {
 	defer func() { err = m.aboutVersion(p, v, err) }()
-	r, x, err := m.indexOf(ctx, p, v, true)
+	if r, err := m.repository(p); err == nil {
+		m.indexes.Forget(r.at("manifests/" + tag(v)))
+	}
+	r, x, err := m.indexOf(ctx, p, v)
 	if err == nil && x.digest == "" {
 		err = cmp.Or(m.occupied(ctx, r, p), sources.ErrNotFound)
 	}
 	if err != nil {
 		return all, err
 	}
-	known := map[digest.Digest]Archive{}
+	known := map[digest.Digest]sources.HeldArchive{}
 	for _, a := range packages {
-		if _, _, d, err := a.manifest(); err == nil {
-			known[d.Digest] = Archive{Hash: a.Hash}
+		if _, manifest, err := a.manifest(); err == nil {
+			known[manifest.Digest] = sources.HeldArchive{Hashes: []sources.Hash{a.Hash}}
 		}
 	}
 	all.Archives, err = m.archives(ctx, r, x, known)
-	for _, a := range all.Archives {
-		m.saw(ctx, r, a.Hash)
-	}
 	m.evidences.Forget(r.at(x.digest.String()))
 	if err != nil || files == nil {
 		return all, err
@@ -186,18 +169,12 @@ func (m *Mirror) occupied(ctx context.Context, r Repository, p sources.Provider)
 	return x.isOf(r, p)
 }
 
-// indexOf returns the repository of a provider, and the index of a version, which is empty if there is none. It is read
-// again, or as it was read last. It returns an error if the index belongs to another provider.
+// indexOf returns the repository of a provider, and the index of a version as it was read last, which is empty if there
+// is none. It returns an error if the index belongs to another provider.
 func (m *Mirror) indexOf(
-	ctx context.Context, p sources.Provider, v sources.Version, again bool,
+	ctx context.Context, p sources.Provider, v sources.Version,
 ) (r Repository, x *index, err error) {
-	if r, err = m.repository(p); err != nil {
-		return r, nil, err
-	}
-	if again {
-		m.indexes.Forget(r.at("manifests/" + tag(v)))
-	}
-	if x, err = m.index(ctx, r, v); isAbsent(err) {
+	if r, x, err = m.version(ctx, p, v); isAbsent(err) {
 		x, err = &index{Index: v1.Index{MediaType: v1.MediaTypeImageIndex, ArtifactType: typeProvider}}, nil
 		x.SchemaVersion = 2
 	}
@@ -263,30 +240,6 @@ func (m *Mirror) removeTag(ctx context.Context, r Repository, v sources.Version,
 	return nil
 }
 
-// remove removes a tag or a manifest, unless there is none.
-func (m *Mirror) remove(ctx context.Context, r Repository, reference string) error {
-	at := r.at("manifests/" + reference)
-	err := m.call(ctx, at, nil, nil, func(ctx context.Context) error {
-		req, err := http.NewRequestWithContext(ctx, http.MethodDelete, at, nil)
-		if err != nil {
-			return err
-		}
-		resp, err := wire{m.client}.Do(req)
-		if err != nil {
-			return err
-		}
-		resp.Body.Close()
-		if resp.StatusCode >= 300 {
-			err = errors.New(resp.Status) // the error of the call is that of the request
-		}
-		return err
-	})
-	if isAbsent(err) {
-		return nil
-	}
-	return err
-}
-
 // otherTags returns an error if tags that don't stand for versions refer to the index of a version: they would be
 // removed with it.
 func (m *Mirror) otherTags(ctx context.Context, r Repository, v sources.Version, of digest.Digest) error {
@@ -313,31 +266,38 @@ func (m *Mirror) otherTags(ctx context.Context, r Repository, v sources.Version,
 	return err
 }
 
-// pushEvidence stores the evidence for the index of a version, before that.
-func (m *Mirror) pushEvidence(ctx context.Context, r Repository, of v1.Descriptor, files evidence.Files) error {
-	manifest := newManifest(typeEvidence, make([]v1.Descriptor, len(files))...)
-	manifest.Subject = &of
-	manifest.Annotations = map[string]string{
-		v1.AnnotationCreated: time.Now().UTC().Format(time.RFC3339Nano),
-		annotationEvidence:   digestOf(files),
-	}
-	var group errgroup.Group
-	group.Go(func() error { return m.pushEmpty(ctx, r) })
-	for i, name := range evidence.Names {
-		d := v1.Descriptor{
-			MediaType: "application/octet-stream", Digest: digest.FromBytes(files[i]), Size: int64(len(files[i])),
-			Annotations: map[string]string{v1.AnnotationTitle: name},
-		}
-		group.Go(func() error { return m.pushBlob(ctx, r, blob{d, bytes.NewReader(files[i])}, nil) })
-		if manifest.Layers[i] = d; len(files[i]) <= smallFile {
-			manifest.Layers[i].Data = files[i]
-		}
-	}
-	err := group.Wait()
+// The lease of a repository is the text in an annotation of a manifest with this tag.
+const (
+	leaseTag        = "larder-lease"
+	typeLease       = "application/vnd.larder.lease"
+	annotationLease = "vnd.larder.lease"
+)
+
+// Lease returns the text of the lease in the repository of a provider, and "" if there is none or something else.
+func (m *Mirror) Lease(ctx context.Context, p sources.Provider) (text string, err error) {
+	r, err := m.repository(p)
 	if err == nil {
-		d, data := encode(v1.MediaTypeImageManifest, typeEvidence, manifest)
-		err = m.pushManifest(ctx, r, d, data, "")
+		err = m.document(ctx, r, leaseTag, func(doc *fetch.Document) error {
+			var manifest v1.Manifest
+			_ = decode(doc, &manifest)
+			text = manifest.Annotations[annotationLease]
+			return nil
+		})
 	}
-	m.evidences.Forget(r.at(of.Digest.String()))
-	return err
+	if isAbsent(err) || errors.Is(err, fetch.ErrTooLarge) {
+		err = nil
+	}
+	return text, m.about(p, err)
+}
+
+// SetLease writes the lease, whatever it was: registries can't write on a condition. An empty text removes the lease,
+// and not the tag, because few users may remove one.
+func (m *Mirror) SetLease(ctx context.Context, p sources.Provider, text string) error {
+	r, err := m.repository(p)
+	if err == nil {
+		manifest := newManifest(typeLease, v1.DescriptorEmptyJSON)
+		manifest.Annotations = map[string]string{annotationLease: text}
+		err = m.pushManifest(ctx, r, encode(v1.MediaTypeImageManifest, typeLease, manifest), leaseTag)
+	}
+	return m.about(p, err)
 }

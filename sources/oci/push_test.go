@@ -7,9 +7,12 @@ import (
 	"crypto/sha256"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
+	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -39,7 +42,6 @@ func newPusher(t *testing.T, w *sourcetest.World, access oci.Access) *pusher {
 	return &pusher{t, oci.New(client, template, access), w, access}
 }
 
-// added returns a package with contents of its own for a platform.
 // withoutTags refuses to remove tags, as many registries do.
 type withoutTags struct{ http.RoundTripper }
 
@@ -59,7 +61,7 @@ func TestRemoveSharedIndex(t *testing.T) {
 	m := oci.New(fetch.New(fetch.Options{Transport: withoutTags{over}, Tries: 1}), template, oci.Access{Push: true})
 	p, v := sourcetest.Address(t, provider), sourcetest.Number(t, "1.0.0")
 	a := added("linux_amd64", 100)
-	check(t, m.Put(t.Context(), p, v, oci.Change{Add: []oci.Added{a}}))
+	check(t, put(t, m, p, v, oci.Change{Add: []oci.Added{a}}))
 	r, err := template.Repository(p)
 	check(t, err)
 	manifest := func(method, tag string, body []byte) (int, []byte) {
@@ -77,18 +79,19 @@ func TestRemoveSharedIndex(t *testing.T) {
 	_, index := manifest(http.MethodGet, "1.0.0", nil)
 	status, _ := manifest(http.MethodPut, "stable", index)
 	sourcetest.Equal(t, status, http.StatusCreated)
-	err = m.Put(t.Context(), p, v, oci.Change{Remove: []sources.Platform{a.Platform}})
+	err = put(t, m, p, v, oci.Change{Remove: []sources.Platform{a.Platform}})
 	sourcetest.Expect(t, err != nil && strings.Contains(err.Error(), ":1.0.0: not removed, because the tag stable refers to the same index"), "got %v", err)
 	sourcetest.EqualSlices(t, sources.Hints(err), []string{"remove the tag stable first"})
 	status, _ = manifest(http.MethodGet, "stable", nil)
 	sourcetest.Equal(t, status, http.StatusOK)
 	status, _ = manifest(http.MethodPut, "stable", []byte(strings.Replace(string(index), "linux", "other", 1)))
 	sourcetest.Equal(t, status, http.StatusCreated)
-	check(t, m.Put(t.Context(), p, v, oci.Change{Remove: []sources.Platform{a.Platform}}))
+	check(t, put(t, m, p, v, oci.Change{Remove: []sources.Platform{a.Platform}}))
 	status, _ = manifest(http.MethodGet, digest.FromBytes(index).String(), nil)
 	sourcetest.Equal(t, status, http.StatusNotFound)
 }
 
+// added returns a package with contents of its own for a platform.
 func added(platform string, size int) oci.Added {
 	data := make([]byte, size)
 	_, _ = rand.Read(data)
@@ -97,14 +100,30 @@ func added(platform string, size int) oci.Added {
 
 func withData(platform string, data []byte) oci.Added {
 	system, arch, _ := strings.Cut(platform, "_")
+	hash := sources.ZipHash(sha256.Sum256(data))
+	contents.Store(hash, bytes.NewReader(data))
 	return oci.Added{
-		Platform: sources.Platform{OS: system, Arch: arch}, Archive: bytes.NewReader(data), Size: int64(len(data)),
-		Hash: sources.ZipHash(sha256.Sum256(data)), Filename: "terraform-provider-widget_1.0.0_" + platform + ".zip",
+		Platform: sources.Platform{OS: system, Arch: arch}, Size: int64(len(data)), Hash: hash,
+		Filename: "terraform-provider-widget_1.0.0_" + platform + ".zip",
 	}
 }
 
-func (p *pusher) put(c oci.Change) error {
-	return p.Put(p.Context(), sourcetest.Address(p, provider), sourcetest.Number(p, "1.0.0"), c)
+// contents are those of the packages, by hash.
+var contents sync.Map
+
+func (p *pusher) put(c oci.Change, sent ...func(int64)) error {
+	return put(p.T, p.Mirror, sourcetest.Address(p, provider), sourcetest.Number(p, "1.0.0"), c, sent...)
+}
+
+// put uploads packages, and changes a version.
+func put(t *testing.T, m *oci.Mirror, p sources.Provider, v sources.Version, c oci.Change, sent ...func(int64)) error {
+	for _, a := range c.Add {
+		data, _ := contents.Load(a.Hash)
+		if err := m.Upload(t.Context(), p, a, data.(io.ReaderAt), append(sent, nil)[0]); err != nil {
+			return fmt.Errorf("%s %s: %w", p, v, err)
+		}
+	}
+	return m.Put(t.Context(), p, v, c)
 }
 
 // archives returns what the repository has, as PLATFORM HASH, according to a new client.
@@ -113,7 +132,7 @@ func (p *pusher) archives() (all []string) {
 	r, err := open(p.T, p.world, p.access).Release(p.Context(), sourcetest.Address(p, provider), sourcetest.Number(p, "1.0.0"))
 	check(p, err)
 	for platform, a := range r.Archives {
-		all = append(all, platform.String()+" "+string(a.Hash))
+		all = append(all, platform.String()+" "+string(a.Hashes[0]))
 	}
 	slices.Sort(all)
 	return all
@@ -127,37 +146,10 @@ func texts(packages ...oci.Added) (all []string) {
 	return all
 }
 
-func TestPush(t *testing.T) {
-	p := newPusher(t, sourcetest.New(t), oci.Access{})
-	linux, darwin := added("linux_amd64", 3<<20), added("darwin_arm64", 100)
-	var sent int64
-	check(t, p.put(oci.Change{Add: []oci.Added{linux}, Sent: func(n int64) { sent += n }}))
-	sourcetest.Equal(t, sent, linux.Size, "bytes")
-	sourcetest.EqualSlices(t, p.archives(), texts(linux), "archives")
-	check(t, p.put(oci.Change{Add: []oci.Added{darwin}}))
-	sourcetest.EqualSlices(t, p.archives(), texts(linux, darwin), "archives")
-
-	p.world.OCI().Forget()
-	check(t, p.put(oci.Change{Add: []oci.Added{linux, darwin}}))
-	for _, r := range p.world.OCI().Requests(sourcetest.Blob) {
-		sourcetest.Equal(t, r.Method, "HEAD", "uploaded again", r.Path)
-	}
-
-	other := added("linux_amd64", 10)
-	check(t, p.put(oci.Change{Add: []oci.Added{other}, Remove: []sources.Platform{darwin.Platform}}))
-	sourcetest.EqualSlices(t, p.archives(), texts(other), "archives")
-
-	check(t, p.put(oci.Change{Remove: []sources.Platform{other.Platform}}))
-	l, err := open(t, p.world, oci.Access{}).Versions(t.Context(), sourcetest.Address(t, provider))
-	sourcetest.Expect(t, err == nil && len(l.Versions) == 0, "got %v, %v", l, err)
-}
-
 // What Larder pushes in place of a wrong archive is refused by the registry.
 func TestPushChanged(t *testing.T) {
 	p := newPusher(t, sourcetest.New(t), oci.Access{})
-	a := added("linux_amd64", 100)
-	a.Hash = sources.ZipHash(sha256.Sum256(nil))
-	err := p.put(oci.Change{Add: []oci.Added{a}})
+	err := p.Upload(t.Context(), sourcetest.Address(t, provider), added("linux_amd64", 100), bytes.NewReader(make([]byte, 100)), nil)
 	sourcetest.Expect(t, err != nil && strings.Contains(err.Error(), "400 Bad Request"), "error %v", err)
 }
 
@@ -169,34 +161,9 @@ func (unreadable) ReadAt([]byte, int64) (int, error) { return 0, io.ErrNoProgres
 // An archive that can't be read is uploaded once.
 func TestPushUnreadable(t *testing.T) {
 	p := newPusher(t, sourcetest.New(t), oci.Access{})
-	a := added("linux_amd64", 2<<20)
-	a.Archive = unreadable{}
-	sourcetest.ErrorIs(t, p.put(oci.Change{Add: []oci.Added{a}}), io.ErrNoProgress)
-	sourcetest.Equal(t, strings.TrimSuffix(p.requests(), ", PUT blobs/ 1"), "GET manifests/1.0.0 1, HEAD blobs/ 1, POST blobs/ 1")
-}
-
-func TestPushEvidence(t *testing.T) {
-	p := newPusher(t, sourcetest.New(t), oci.Access{})
-	a := added("linux_amd64", 100)
-	read := func() *sources.Signed {
-		r, err := open(t, p.world, oci.Access{}).Release(t.Context(), sourcetest.Address(t, provider), sourcetest.Number(t, "1.0.0"))
-		check(t, err)
-		sourcetest.EqualSlices(t, r.Warnings, nil, "warnings")
-		return r.Signed
-	}
-	for _, origin := range []string{"https://example.com/1", "https://example.com/2"} {
-		signed := &sources.Signed{Sums: []byte("x"), Signature: []byte("y"), Keys: []sources.Key{{Armor: "z"}}, Origin: origin}
-		files, err := evidence.Pack(signed)
-		check(t, err)
-		for range 2 {
-			p.world.OCI().Forget()
-			check(t, p.put(oci.Change{Add: []oci.Added{a}, Signed: &files}))
-			sourcetest.Equal(t, fmt.Sprint(read()), fmt.Sprint(signed), "evidence")
-		}
-		for _, r := range p.world.OCI().Requests() {
-			sourcetest.Expect(t, r.Method == "GET" || r.Method == "HEAD" || r.Method == "PUT" && r.Kind == sourcetest.Manifest, "pushed again: %s", r)
-		}
-	}
+	err := p.Upload(t.Context(), sourcetest.Address(t, provider), added("linux_amd64", 2<<20), unreadable{}, nil)
+	sourcetest.ErrorIs(t, err, io.ErrNoProgress)
+	sourcetest.Equal(t, strings.TrimSuffix(p.requests(), ", PUT blobs/ 1"), "HEAD blobs/ 1, POST blobs/ 1")
 }
 
 // Evidence stays when the platforms of a version change, but not if an archive is replaced, which it may not cover.
@@ -247,17 +214,6 @@ func (w withoutSubject) WriteHeader(status int) {
 	w.ResponseWriter.WriteHeader(status)
 }
 
-func TestPushWithCredentials(t *testing.T) {
-	for _, basic := range []bool{false, true} {
-		w := sourcetest.New(t)
-		w.OCI().Login("writer", "s3cret", basic)
-		p := newPusher(t, w, oci.Access{Credentials: func(context.Context, oci.Repository) (oci.Credentials, error) {
-			return oci.Credentials{Username: "writer", Password: "s3cret"}, nil
-		}})
-		check(t, p.put(oci.Change{Add: []oci.Added{added("linux_amd64", 3<<20)}}))
-	}
-}
-
 // A version of another provider is not changed, even if the template maps both to the same repository. An index that doesn't state
 // its provider may be that of any.
 func TestOccupied(t *testing.T) {
@@ -269,7 +225,7 @@ func TestOccupied(t *testing.T) {
 	one, two := sourcetest.Number(t, "1.0.0"), sourcetest.Number(t, "2.0.0")
 	_, err = m.Look(t.Context(), theirs, one, nil, nil)
 	check(t, err)
-	check(t, m.Put(t.Context(), ours, one, oci.Change{Add: []oci.Added{added("linux_arm64", 100)}}))
+	check(t, put(t, m, ours, one, oci.Change{Add: []oci.Added{added("linux_arm64", 100)}}))
 
 	m = oci.New(fetch.New(fetch.Options{Transport: w.Client().Transport, Tries: 1}), template, writer)
 	occupied := func(err error) {
@@ -281,10 +237,93 @@ func TestOccupied(t *testing.T) {
 		_, err = m.Look(t.Context(), theirs, v, nil, nil)
 		occupied(err)
 	}
-	occupied(m.Put(t.Context(), theirs, one, oci.Change{Add: []oci.Added{added("darwin_amd64", 100)}}))
-	occupied(m.Put(t.Context(), theirs, one, oci.Change{Remove: []sources.Platform{{OS: "linux", Arch: "amd64"}}}))
+	occupied(put(t, m, theirs, one, oci.Change{Add: []oci.Added{added("darwin_amd64", 100)}}))
+	occupied(put(t, m, theirs, one, oci.Change{Remove: []sources.Platform{{OS: "linux", Arch: "amd64"}}}))
 	r, err := m.Release(t.Context(), theirs, one)
 	sourcetest.Expect(t, err == nil && len(r.Archives) == 3 && r.Provider == ours, "got %+v, %v", r, err)
 	_, err = m.Look(t.Context(), ours, two, nil, nil)
 	sourcetest.ErrorIs(t, err, sources.ErrNotFound)
+}
+
+var endOfPath = regexp.MustCompile(`sha256[:-].*|uploads/.*`)
+
+// requests returns METHOD PATH COUNT of the requests that the registry has got since the last call, without digests.
+func (p *pusher) requests() string {
+	counts := map[string]int{}
+	for _, r := range p.world.OCI().Requests() {
+		_, path, _ := strings.Cut(r.Path, provider+"/")
+		counts[r.Method+" "+endOfPath.ReplaceAllString(path, "")]++
+	}
+	p.world.OCI().Forget()
+	var all []string
+	for _, request := range slices.Sorted(maps.Keys(counts)) {
+		all = append(all, fmt.Sprint(request, " ", counts[request]))
+	}
+	return strings.Join(all, ", ")
+}
+
+// A push sends few requests. A blob is looked for and pushed once for each repository.
+func TestRequestsOfPush(t *testing.T) {
+	w := sourcetest.New(t)
+	id := sourcetest.Address(t, provider)
+	linux, darwin, other := added("linux_amd64", 3<<20), added("darwin_arm64", 3<<20), added("linux_amd64", 100)
+	files, err := evidence.Pack(&sources.Signed{Sums: []byte("x"), Signature: []byte("y"), Keys: []sources.Key{{Armor: "z"}}})
+	check(t, err)
+	push := func(want string, p *pusher, version string, files *evidence.Files, all ...oci.Added) { // the last one
+		t.Helper()
+		v := sourcetest.Number(t, version)
+		_, _ = p.Look(t.Context(), id, v, all, files)
+		check(t, put(t, p.Mirror, id, v, oci.Change{Add: all[len(all)-1:], Signed: files}))
+		sourcetest.Equal(t, strings.ReplaceAll(p.requests(), version, "TAG"), want)
+	}
+	const look, store = "GET manifests/TAG 1, ", "PUT manifests/ 1, PUT manifests/TAG 1"
+	first, second := newPusher(t, w, oci.Access{}), newPusher(t, w, oci.Access{})
+	push(look+"GET tags/list 1, HEAD blobs/ 2, POST blobs/ 2, PUT blobs/ 2, "+store, first, "1.0.0", nil, linux)
+	push(look+"GET referrers/ 1, HEAD blobs/ 1, POST blobs/ 1, PUT blobs/ 1, "+store, first, "1.0.0", nil, linux, darwin)
+	push(look+"HEAD blobs/ 1, "+store, first, "2.0.0", nil, darwin) // which is there
+
+	// Another process looks for blobs.
+	push(look+"GET referrers/ 1, HEAD blobs/ 2, POST blobs/ 1, PUT blobs/ 1, "+store, second, "2.0.0", nil, darwin, other)
+	const more = "PUT manifests/ 2, PUT manifests/TAG 1"
+	push("GET manifests/2.0.0 1, "+look+"GET tags/list 1, HEAD blobs/ 5, POST blobs/ 4, PUT blobs/ 4, "+more,
+		second, "3.0.0", &files, other)
+	push("GET manifests/ 1, "+look+"GET referrers/ 1, HEAD blobs/ 5, "+more, second, "3.0.0", nil, other, darwin)
+
+	// A process that doesn't know whether the registry knows referrers also stores them under a tag.
+	w = sourcetest.New(t)
+	push("GET manifests/ 1, "+look+"GET tags/list 1, HEAD blobs/ 6, POST blobs/ 6, PUT blobs/ 6, PUT manifests/ 3, PUT manifests/TAG 1",
+		newPusher(t, w, oci.Access{}), "1.0.0", &files, linux)
+}
+
+// lease checks the text of the lease.
+func (p *pusher) lease(want string) {
+	p.Helper()
+	got, err := p.Lease(p.Context(), sourcetest.Address(p, provider))
+	sourcetest.Expect(p, err == nil && got == want, "the lease is %q, %v; want %q", got, err, want)
+}
+
+func (p *pusher) setLease(text string) error {
+	return p.SetLease(p.Context(), sourcetest.Address(p, provider), text)
+}
+
+// A lease is no version, and takes few requests.
+func TestLease(t *testing.T) {
+	p := newPusher(t, sourcetest.New(t), oci.Access{})
+	_, err := p.Look(t.Context(), sourcetest.Address(t, provider), sourcetest.Number(t, "1.0.0"), nil, nil)
+	sourcetest.ErrorIs(t, err, sources.ErrNotFound)
+	p.requests()
+	p.lease("")
+	check(t, p.setLease("pid 1"))
+	sourcetest.Equal(t, p.requests(),
+		"GET manifests/larder-lease 1, HEAD blobs/ 1, POST blobs/ 1, PUT blobs/ 1, PUT manifests/larder-lease 1", "first lease")
+	p.lease("pid 1")
+	check(t, p.setLease("pid 1, again"))
+	sourcetest.Equal(t, p.requests(), "GET manifests/larder-lease 1, PUT manifests/larder-lease 1", "renewed lease")
+
+	check(t, p.put(oci.Change{Add: []oci.Added{added("linux_amd64", 10)}}))
+	newPusher(t, p.world, oci.Access{}).lease("pid 1, again")
+	check(t, p.setLease(""))
+	p.lease("")
+	l, err := p.Versions(t.Context(), sourcetest.Address(t, provider))
+	sourcetest.Expect(t, err == nil && len(l.Versions) == 1, "versions %v, %v", l.Versions, err)
 }

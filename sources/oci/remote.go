@@ -3,17 +3,22 @@ package oci
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 
+	"github.com/opencontainers/go-digest"
+	v1 "github.com/opencontainers/image-spec/specs-go/v1"
 	"oras.land/oras-go/v2/registry"
 	"oras.land/oras-go/v2/registry/remote"
 	"oras.land/oras-go/v2/registry/remote/errcode"
 
+	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/fetch"
 )
 
@@ -39,6 +44,98 @@ func (m *Mirror) remote(r Repository) *remote.Repository {
 		Client: wire{m.client}, Reference: ref, MaxMetadataBytes: maxManifest, SkipReferrersGC: true,
 	})
 	return known.(*remote.Repository)
+}
+
+// A blob is what is pushed.
+type blob struct {
+	v1.Descriptor
+	data io.ReaderAt
+}
+
+// open returns the contents of the blob.
+func (b blob) open() io.ReadCloser { return io.NopCloser(io.NewSectionReader(b.data, 0, b.Size)) }
+
+// small returns a blob of this type in memory.
+func small(mediaType string, data []byte) blob {
+	d := v1.Descriptor{MediaType: mediaType, Digest: digest.FromBytes(data), Size: int64(len(data))}
+	return blob{d, bytes.NewReader(data)}
+}
+
+// encode returns a manifest or an index as a blob.
+func encode(mediaType, artifactType string, manifest any) blob {
+	data, _ := json.Marshal(manifest) // which can't fail for these types
+	b := small(mediaType, data)
+	b.ArtifactType = artifactType
+	return b
+}
+
+// push stores a blob in a repository, unless it is there. Sent is called with the number of bytes that are done; it may
+// be nil.
+func (m *Mirror) push(ctx context.Context, r Repository, b blob, sent func(int64)) error {
+	isThere, blobs := false, m.remote(r).Blobs()
+	err := m.call(ctx, r.at("blobs/uploads/"), b.open, sent, func(ctx context.Context) (err error) {
+		isThere, err = blobs.Exists(ctx, b.Descriptor)
+		if answer, ok := errors.AsType[*errcode.ErrorResponse](err); ok && answer.StatusCode < 400 {
+			isThere, err = true, nil // some registries redirect to where it is
+		}
+		if isThere || err != nil {
+			return err
+		}
+		return blobs.Push(ctx, b.Descriptor, b.open())
+	})
+	if err == nil && isThere && sent != nil {
+		sent(b.Size)
+	}
+	return advise(err)
+}
+
+// pushManifest stores a manifest or an index, under a tag unless that is empty, and the blob that stands for no
+// configuration. In a registry without an API for referrers, the library also adds a manifest with a subject to the tag
+// that stands for the referrers of the subject.
+func (m *Mirror) pushManifest(ctx context.Context, r Repository, b blob, tag string) error {
+	_, err := m.empty.Get(ctx, r, func() (struct{}, error) {
+		return struct{}{}, m.push(ctx, r, blob{v1.DescriptorEmptyJSON, bytes.NewReader(v1.DescriptorEmptyJSON.Data)}, nil)
+	})
+	switch {
+	case err != nil:
+		m.empty.Forget(r)
+		return err
+	case b.Size > maxManifest:
+		return fmt.Errorf("the manifest would have %d bytes, of at most %d", b.Size, maxManifest)
+	case tag == "":
+		tag = b.Digest.String()
+	}
+	return advise(m.call(ctx, r.at("manifests/"+tag), b.open, nil, func(ctx context.Context) error {
+		return m.remote(r).PushReference(ctx, b.Descriptor, b.open(), tag)
+	}))
+}
+
+// advise adds a hint to the error of a request that changes something.
+func advise(err error) error {
+	status, ok := errors.AsType[*fetch.StatusError](err)
+	switch {
+	case !ok:
+		return err
+	case slices.Contains(status.Codes, "NAME_UNKNOWN"):
+		return sources.WithHint(err, "create the repository first: some registries don't create it when something is pushed")
+	case status.Code == http.StatusRequestEntityTooLarge:
+		return sources.WithHint(err, "the registry or a proxy in front of it limits the size of uploads: "+
+			"raise the limit, which is client_max_body_size in nginx")
+	case strings.Contains(strings.ToLower(status.Said), "immutable"):
+		return sources.WithHint(err, "exempt the tag "+leaseTag+" from immutability, because each push changes it; "+
+			"the tag of a version changes when a platform or other evidence is added")
+	}
+	return err
+}
+
+// remove removes a tag or a manifest, unless there is none. The library can't remove tags.
+func (m *Mirror) remove(ctx context.Context, r Repository, reference string) error {
+	at := r.at("manifests/" + reference)
+	_, _, err := m.client.Send(ctx, fetch.Call{URL: at}, fetch.Message{Method: http.MethodDelete})
+	if isAbsent(err) {
+		return nil
+	}
+	return err
 }
 
 // call runs the library until it succeeds, fails for good, or has failed too often. The URL is for messages. Open

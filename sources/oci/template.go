@@ -35,17 +35,13 @@ func ParseTemplate(text string) (Template, error) {
 			return Template{}, sources.WithHint(err, "the variables are hostname, namespace and type")
 		}
 	}
-	sample, err := t.Repository(samples[0])
+	sample, err := t.Repository(sources.Provider{
+		Host: "example.com", Namespace: "example-namespace", Type: "example-type",
+	})
 	if err == nil && sample.Name == "" {
 		err = errors.New("it has no path after the host")
 	}
 	return t, err
-}
-
-// samples are providers without a common part.
-var samples = [2]sources.Provider{
-	{Host: "example.com", Namespace: "example-namespace", Type: "example-type"},
-	{Host: "example.net", Namespace: "other-namespace", Type: "other-type"},
 }
 
 // A part is a variable of a template, and the part of addresses that it stands for.
@@ -77,7 +73,12 @@ func (t Template) HasHost() bool { return t.used()["hostname"] }
 func (t Template) Distinct(include []sources.Pattern) error {
 	used := t.used()
 	for _, part := range parts {
-		if !used[part.variable] && !fixed(include, part.of) {
+		values := map[string]bool{} // as in OpenTofu, wildcards beside a value count for nothing
+		for _, p := range include {
+			values[part.of(p)] = true
+		}
+		delete(values, "*")
+		if !used[part.variable] && len(values) != 1 {
 			return sources.WithHint(fmt.Errorf("it maps providers with a different %s to the same repository", part.variable),
 				"add ${%s} to it, or an include with patterns that have the same %s", part.variable, part.variable)
 		}
@@ -85,26 +86,13 @@ func (t Template) Distinct(include []sources.Pattern) error {
 	return nil
 }
 
-// fixed reports whether patterns require a single value of a part of addresses. As in OpenTofu, wildcards beside
-// that value count for nothing.
-func fixed(patterns []sources.Pattern, part func(sources.Pattern) string) bool {
-	values := map[string]bool{}
-	for _, p := range patterns {
-		if v := part(p); v != "*" {
-			values[v] = true
-		}
-	}
-	return len(values) == 1
-}
-
 // Registry returns the registry, with a port if it has one, or "" if it depends on the provider.
 func (t Template) Registry() string {
-	first, err := t.Repository(samples[0])
-	second, otherErr := t.Repository(samples[1])
-	if err != nil || otherErr != nil || first.Registry != second.Registry {
+	registry, _, _ := strings.Cut(t.text, "/")
+	if strings.ContainsAny(registry, "$%") {
 		return ""
 	}
-	return first.Registry
+	return registry
 }
 
 func (t Template) String() string { return t.text }

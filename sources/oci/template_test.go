@@ -61,18 +61,6 @@ func TestTemplate(t *testing.T) {
 	}
 }
 
-func TestTemplateRegistry(t *testing.T) {
-	for text, want := range map[string]string{
-		"r.example.com:5000/${hostname}/${namespace}/${type}": "r.example.com:5000",
-		"${hostname}/${namespace}/${type}":                    "",
-		"${namespace}.example.com/${hostname}/${type}":        "",
-	} {
-		template, err := oci.ParseTemplate(text)
-		sourcetest.Check(t, err)
-		sourcetest.Equal(t, template.Registry(), want, "%s", text)
-	}
-}
-
 // fails expects an error that ends with a text, or none if that is empty.
 func fails(t *testing.T, err error, end string) {
 	t.Helper()

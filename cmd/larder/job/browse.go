@@ -24,7 +24,7 @@ import (
 // InPlace are the archives that a place has.
 type InPlace struct {
 	mu       sync.Mutex
-	Archives map[sources.PackageID]publish.Archive
+	Archives map[sources.PackageID]sources.HeldArchive
 	signed   map[sources.Release]*sources.Signed
 	Unread   []unread
 }
@@ -55,7 +55,7 @@ func (all *InPlace) Err() error {
 // Browse reads what a place has of the providers that the patterns select. If the place can't list its providers, they are
 // those that the patterns name in full, or else those given. A release that can't be read is no error, but one of the result.
 func Browse(ctx context.Context, m *site.Root, b publish.Browser, typed string, patterns []site.Pattern, known []sources.Provider) (*InPlace, error) {
-	all := &InPlace{Archives: map[sources.PackageID]publish.Archive{}, signed: map[sources.Release]*sources.Signed{}}
+	all := &InPlace{Archives: map[sources.PackageID]sources.HeldArchive{}, signed: map[sources.Release]*sources.Signed{}}
 	providers, err := named(m, patterns)
 	if err != nil || len(providers) < len(patterns) || len(patterns) == 0 {
 		providers, err = b.Providers(ctx)
@@ -134,7 +134,7 @@ func browseProvider(ctx context.Context, m *site.Root, b publish.Browser, p sour
 	for _, v := range listing.Versions {
 		group.Go(func() error {
 			r := sources.Release{Provider: p, Version: v}
-			c, err := b.Read(ctx, r)
+			c, err := b.Release(ctx, p, v)
 			if err != nil {
 				if selectsRelease(patterns, r, b.Hostless()) {
 					all.failed(r, err)

@@ -114,7 +114,7 @@ func examine(ctx context.Context, m *site.Root, all *job.InPlace, patterns []sit
 	group.SetLimit(cmp.Or(m.Flags.Jobs, 16))
 	for i, id := range ids {
 		group.Go(func() error {
-			missing[i] = all.Archives[id].Exists(ctx, m.Client)
+			missing[i] = publish.Exists(ctx, m.Client, all.Archives[id])
 			if size := (*publish.SizeError)(nil); missing[i] == nil || errors.Is(missing[i], sources.ErrNotFound) || errors.As(missing[i], &size) {
 				return nil
 			}
