@@ -144,9 +144,36 @@ func open(t testing.TB, root string, opts cachedir.Options) *cachedir.Dir {
 
 func put(t testing.TB, d *cachedir.Dir, id sources.PackageID, f files) sources.Stored {
 	t.Helper()
-	s, err := sourcetest.Put(context.Background(), d, id, delivery(f.zip(t)))
+	return deliver(t, d, id, delivery(f.zip(t)))
+}
+
+func deliver(t testing.TB, to sourcetest.Store, id sources.PackageID, from sourcetest.Supply) sources.Stored {
+	t.Helper()
+	s, err := sourcetest.Put(context.Background(), to, id, from)
 	check(t, err)
 	return s
+}
+
+// get returns a package that the cache has.
+func get(t testing.TB, d *cachedir.Dir, id sources.PackageID) sources.Stored {
+	t.Helper()
+	s, err := d.Get(context.Background(), id)
+	check(t, err)
+	return s
+}
+
+func recall(t testing.TB, d *cachedir.Dir, id sources.PackageID) sources.Stored {
+	t.Helper()
+	s, err := d.Recall(id)
+	check(t, err)
+	return s
+}
+
+func stat(t testing.TB, path string) os.FileInfo {
+	t.Helper()
+	info, err := os.Stat(path)
+	check(t, err)
+	return info
 }
 
 var check = sourcetest.Check
@@ -203,11 +230,25 @@ func link(ctx context.Context, d *cachedir.Dir, s sources.Stored, target string)
 	return w.Link(ctx, s)
 }
 
+func linked(t testing.TB, d *cachedir.Dir, s sources.Stored, target string) sources.LinkMode {
+	t.Helper()
+	mode, err := link(context.Background(), d, s, target)
+	check(t, err)
+	return mode
+}
+
 // known returns the package installed in target.
 func known(ctx context.Context, d *cachedir.Dir, id sources.PackageID, target string) (s sources.Stored, err error) {
 	w := d.Workdir("", providersOf(id, target))
 	defer func() { err = errors.Join(err, w.Close()) }()
 	return w.Get(ctx, id)
+}
+
+func installed(t testing.TB, d *cachedir.Dir, id sources.PackageID, target string) sources.Stored {
+	t.Helper()
+	s, err := known(context.Background(), d, id, target)
+	check(t, err)
+	return s
 }
 
 func providersOf(id sources.PackageID, target string) string {

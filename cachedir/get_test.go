@@ -34,8 +34,7 @@ func TestGetEnginesPackage(t *testing.T) {
 			root := t.TempDir()
 			lay(t, filepath.Join(root, filepath.FromSlash(widget.Path())))
 			d := open(t, root, cachedir.Options{})
-			s, err := d.Get(context.Background(), widget)
-			check(t, err)
+			s := get(t, d, widget)
 			if s.H1 != widgetFiles.h1(t) || s.ZH != "" || s.Report.Verdict != sources.Unverified || s.Signed != nil {
 				t.Errorf("got %+v", s)
 			}
@@ -108,8 +107,7 @@ func TestGetAfterChange(t *testing.T) {
 			put(t, d, widget, widgetFiles)
 			entry := filepath.Join(root, filepath.FromSlash(widget.Path()))
 			tc.change(t, entry, recordOf(root))
-			s, err := open(t, root, cachedir.Options{Warn: func(error) {}}).Get(context.Background(), widget)
-			check(t, err)
+			s := get(t, open(t, root, cachedir.Options{Warn: func(error) {}}), widget)
 			sourcetest.Equal(t, s.H1 == widgetFiles.h1(t), tc.same, "H1 the same")
 			known := s.ZH != "" && s.Report.Verdict == sources.SelfSigned && s.Signed != nil
 			unknown := s.ZH == "" && s.Report.Verdict == sources.Unverified && s.Signed == nil
@@ -124,17 +122,14 @@ func TestGetParanoid(t *testing.T) {
 	root := t.TempDir()
 	put(t, open(t, root, cachedir.Options{}), widget, widgetFiles)
 	path := filepath.Join(root, filepath.FromSlash(widget.Path()), executable)
-	info, err := os.Stat(path)
-	check(t, err)
+	info := stat(t, path)
 	check(t, os.WriteFile(path, []byte("The provider"), 0o755))
 	check(t, os.Chtimes(path, info.ModTime(), info.ModTime()))
 
-	info, err = os.Stat(path)
-	check(t, err)
+	info = stat(t, path)
 	born := disk.Identify(path, info).Born != 0
 	for paranoid, deceived := range map[bool]bool{false: born, true: false} {
-		s, err := open(t, root, cachedir.Options{Paranoid: paranoid}).Get(context.Background(), widget)
-		check(t, err)
+		s := get(t, open(t, root, cachedir.Options{Paranoid: paranoid}), widget)
 		if (s.H1 == widgetFiles.h1(t)) != deceived || (s.ZH != "") != deceived {
 			t.Errorf("paranoid %v: got %+v", paranoid, s)
 		}
@@ -144,29 +139,24 @@ func TestGetParanoid(t *testing.T) {
 // A run that hashes all packages reads the files of several working directories once if they are the same files.
 // A copy is read too, whatever its size and times are.
 func TestSharedFilesAreHashedOnce(t *testing.T) {
-	root, linked, copied := t.TempDir(), targetIn(t.TempDir()), targetIn(t.TempDir())
+	root, shared, copied := t.TempDir(), targetIn(t.TempDir()), targetIn(t.TempDir())
 	d := open(t, root, cachedir.Options{Link: sources.LinkHard})
 	s := put(t, d, widget, widgetFiles)
-	_, err := link(context.Background(), d, s, linked)
-	check(t, err)
+	linked(t, d, s, shared)
 	files{executable: "The provider"}.unpack(t, copied)
 	path := filepath.Join(s.Dir, executable)
-	info, err := os.Stat(path)
-	check(t, err)
+	info := stat(t, path)
 	check(t, os.Chtimes(filepath.Join(copied, executable), info.ModTime(), info.ModTime()))
 	born := disk.Identify(path, info).Born != 0
 
 	d = open(t, root, cachedir.Options{Paranoid: true, ReadOnly: true, Hashes: new(cachedir.Hashes)})
-	first, err := d.Get(context.Background(), widget)
-	check(t, err)
+	first := get(t, d, widget)
 	check(t, os.Chmod(path, 0o755))
 	check(t, os.WriteFile(path, []byte("The provider"), 0o755)) // shows whether the file is read again
 	check(t, os.Chtimes(path, info.ModTime(), info.ModTime()))
-	second, err := known(context.Background(), d, widget, linked)
-	check(t, err)
+	second := installed(t, d, widget, shared)
 	sourcetest.Equal(t, first.H1 == second.H1, born, "hashed once")
-	third, err := known(context.Background(), d, widget, copied)
-	check(t, err)
+	third := installed(t, d, widget, copied)
 	sourcetest.Expect(t, third.H1 != first.H1, "the copy was not hashed")
 }
 
@@ -176,8 +166,7 @@ func TestGetJustChanged(t *testing.T) {
 	entry := widgetFiles.unpack(t, filepath.Join(root, filepath.FromSlash(widget.Path())))
 	now := time.Now()
 	check(t, os.Chtimes(filepath.Join(entry, executable), now, now))
-	_, err := open(t, root, cachedir.Options{}).Get(context.Background(), widget)
-	check(t, err)
+	get(t, open(t, root, cachedir.Options{}), widget)
 	sourcetest.Expect(t, !hasRecord(root), "a record was left")
 }
 
@@ -214,8 +203,7 @@ func TestLastUse(t *testing.T) {
 		noted bool
 	}{{30 * time.Minute, false}, {2 * time.Hour, true}, {10 * time.Minute, false}, {time.Hour, true}} {
 		now = now.Add(tc.after)
-		_, err := d.Get(context.Background(), widget)
-		check(t, err)
+		get(t, d, widget)
 		noted := !used(t, root).Equal(written)
 		sourcetest.Expect(t, noted == tc.noted, "after %v: noted %v, want %v", tc.after, noted, tc.noted)
 		written = used(t, root)
@@ -233,7 +221,6 @@ func hasRecord(root string) bool {
 
 func used(t *testing.T, root string) time.Time {
 	t.Helper()
-	info, err := os.Stat(filepath.Join(root, lockOf(widget)))
-	check(t, err)
+	info := stat(t, filepath.Join(root, lockOf(widget)))
 	return info.ModTime()
 }

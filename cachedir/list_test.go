@@ -46,8 +46,7 @@ func rootModule(t testing.TB, d *cachedir.Dir, s sources.Stored) cachedir.Root {
 	t.Helper()
 	dir := t.TempDir()
 	r := cachedir.Root{Dir: dir, Providers: filepath.Join(dir, ".terraform", "providers")}
-	_, err := link(context.Background(), d, s, filepath.Join(r.Providers, filepath.FromSlash(s.ID.Path())))
-	check(t, err)
+	linked(t, d, s, filepath.Join(r.Providers, filepath.FromSlash(s.ID.Path())))
 	return r
 }
 
@@ -202,8 +201,7 @@ func TestUse(t *testing.T) {
 		{"linked under another name", func(t *testing.T, d *cachedir.Dir, dir string) {
 			at := filepath.Join(dir, ".terraform", "providers", "other.test", "acme", "widget", "1.2.0")
 			check(t, os.MkdirAll(at, 0o755))
-			s, err := d.Get(context.Background(), arm)
-			check(t, err)
+			s := get(t, d, arm)
 			check(t, sourcetest.Symlink(t, s.Dir, filepath.Join(at, "linux_arm64")))
 		}, []string{"linux_arm64"}},
 		{"lock file broken", func(t *testing.T, _ *cachedir.Dir, dir string) {

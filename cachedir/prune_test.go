@@ -39,6 +39,13 @@ func plan(t *testing.T, d *cachedir.Dir, policy cachedir.Policy) *cachedir.Plan 
 	return p
 }
 
+func prune(t *testing.T, d *cachedir.Dir, p *cachedir.Plan) *cachedir.Removed {
+	t.Helper()
+	pruned, err := d.Prune(context.Background(), p)
+	check(t, err)
+	return pruned
+}
+
 func removals(p *cachedir.Plan) string {
 	var names []string
 	for _, r := range p.Packages {
@@ -107,8 +114,7 @@ func TestPruneSharedFiles(t *testing.T) {
 	p := plan(t, d, cachedir.Policy{MaxSize: one})
 	sourcetest.Equal(t, removals(p), "1.0.0 1.2.0")
 	sourcetest.Equal(t, [3]int64{p.Size, p.Freed, p.Left}, [3]int64{2 * one, one, one}, "size, freed and left")
-	pruned, err := d.Prune(context.Background(), p)
-	check(t, err)
+	pruned := prune(t, d, p)
 	after := plan(t, d, cachedir.Policy{})
 	sourcetest.Equal(t, [2]int64{pruned.Freed, after.Size}, [2]int64{one, one}, "freed and left")
 }
@@ -132,8 +138,7 @@ func TestPrune(t *testing.T) {
 	sourcetest.Require(t, removals(p) == "1.0.0", "removes %s", removals(p))
 	p = plan(t, d, cachedir.Policy{})
 	p.Packages = slices.DeleteFunc(p.Packages, func(r cachedir.Removal) bool { return r.ID.Version.String() == "1.2.0" })
-	pruned, err := d.Prune(context.Background(), p)
-	check(t, err)
+	pruned := prune(t, d, p)
 	sourcetest.Expect(t, len(pruned.Packages) == 3 && pruned.Freed != 0, "pruned %+v", pruned)
 	sameTree(t, elsewhere, widgetFiles)
 	nothingStaged(t, root)
@@ -174,8 +179,7 @@ func TestPruneChecksAgain(t *testing.T) {
 	p := plan(t, d, cachedir.Policy{})
 	r := rootModule(t, d, s)
 	d.Workdir(r.Dir, r.Providers).Register([]sources.PackageID{widget})
-	pruned, err := d.Prune(context.Background(), p)
-	check(t, err)
+	pruned := prune(t, d, p)
 	if len(p.Packages) != 1 || len(pruned.Packages) != 0 {
 		t.Errorf("planned %s, pruned %+v", removals(p), pruned.Packages)
 	}
@@ -231,8 +235,7 @@ func TestPruneMarksWithoutPackages(t *testing.T) {
 	if p.Stale != 1 || len(p.Packages) != 0 {
 		t.Fatalf("%d stale records, removes %s", p.Stale, removals(p))
 	}
-	_, err := d.Prune(context.Background(), p)
-	check(t, err)
+	prune(t, d, p)
 	gone, err := d.Kept(left.Provider, left.Version)
 	check(t, err)
 	stays, err := d.Kept(kept.Provider, kept.Version)
