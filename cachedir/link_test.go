@@ -34,27 +34,21 @@ func TestLink(t *testing.T) {
 				t.Skip("the file system of this test does not clone files")
 			}
 			check(t, err)
-			if used != mode && mode != sources.LinkAuto {
-				t.Errorf("used %q", used)
-			}
+			sourcetest.Expect(t, used == mode || mode == sources.LinkAuto, "used %q", used)
 			sameTree(t, target, widgetFiles)
 			alone(t, target)
 			info := stat(t, filepath.Join(target, executable))
 			sourcetest.Expect(t, info.Mode().Perm()&0o111 != 0 || !sourcetest.HasModes, "the executable has mode %v", info.Mode())
 
 			// The installed package is neither read nor replaced.
-			before, err := os.Lstat(target)
-			check(t, err)
+			before := sourcetest.Must(os.Lstat(target))(t)
 			again := linked(t, d, s, target)
-			after, err := os.Lstat(target)
-			check(t, err)
-			if again != used || !os.SameFile(before, after) {
-				t.Errorf("linked again by %q after %q, same %v", again, used, os.SameFile(before, after))
-			}
+			after := sourcetest.Must(os.Lstat(target))(t)
+			sourcetest.Expect(t, again == used && os.SameFile(before, after),
+				"linked again by %q after %q, same %v", again, used, os.SameFile(before, after))
 			known := installed(t, d, widget, target)
-			if known.H1 != s.H1 || known.ZH != s.ZH || known.Signed == nil || known.Dir != target {
-				t.Errorf("known as %+v", known)
-			}
+			sourcetest.Expect(t, known.H1 == s.H1 && known.ZH == s.ZH && known.Signed != nil && known.Dir == target,
+				"known as %+v", known)
 		})
 	}
 }
@@ -62,8 +56,7 @@ func TestLink(t *testing.T) {
 // alone checks that there are no temporary files beside the target.
 func alone(t *testing.T, target string) {
 	t.Helper()
-	entries, err := os.ReadDir(filepath.Dir(target))
-	check(t, err)
+	entries := sourcetest.Must(os.ReadDir(filepath.Dir(target)))(t)
 	sourcetest.Equal(t, len(entries), 1, "beside the target", entries)
 }
 
@@ -118,9 +111,7 @@ func TestLinkReplaces(t *testing.T) {
 				alone(t, target)
 				_, err := os.Lstat(filepath.Join(root, ".terraform", "providers", ".larder", "quarantine", filepath.FromSlash(widget.Path())))
 				lost := name != "empty" && name != "link" && name != "dangling" // whether there are files that exist nowhere else
-				if (err == nil) != lost || kept != 0 != lost {
-					t.Errorf("kept: %v, with %d warnings", err, kept)
-				}
+				sourcetest.Expect(t, (err == nil) == lost && kept != 0 == lost, "kept: %v, with %d warnings", err, kept)
 			})
 		}
 	}
@@ -146,21 +137,6 @@ func TestLinkToItself(t *testing.T) {
 	}
 }
 
-// An explicit mode replaces a link of another kind, auto does not.
-func TestLinkOtherMode(t *testing.T) {
-	sourcetest.RequireSymlinks(t)
-	root, target := t.TempDir(), targetIn(t.TempDir())
-	s := put(t, open(t, root, cachedir.Options{}), widget, widgetFiles)
-	for _, step := range []struct{ mode, used sources.LinkMode }{
-		{"symlink", "symlink"}, {"auto", "symlink"}, {"hardlink", "hardlink"},
-		{"auto", "hardlink"}, {"copy", "copy"}, {"auto", "copy"}, {"symlink", "symlink"},
-	} {
-		used, err := link(context.Background(), open(t, root, cachedir.Options{Link: step.mode}), s, target)
-		sourcetest.Expect(t, err == nil && used == step.used, "%s: linked by %q, %v; want %q", step.mode, used, err, step.used)
-		sameTree(t, target, widgetFiles)
-	}
-}
-
 // Small packages are copied for users who can write to read-only files: Terraform
 // would unpack another build through links.
 func TestLinkForRoot(t *testing.T) {
@@ -168,9 +144,7 @@ func TestLinkForRoot(t *testing.T) {
 	d := open(t, root, cachedir.Options{Unbound: true})
 	s := put(t, d, widget, widgetFiles)
 	mode := linked(t, d, s, target)
-	if mode != sources.LinkCopy && mode != sources.LinkReflink {
-		t.Errorf("linked by %q", mode)
-	}
+	sourcetest.Expect(t, mode == sources.LinkCopy || mode == sources.LinkReflink, "linked by %q", mode)
 	alter(t, filepath.Join(target, executable), "another file")
 	sameTree(t, s.Dir, widgetFiles)
 }

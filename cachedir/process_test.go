@@ -39,19 +39,15 @@ func TestMain(m *testing.M) {
 // startTofu starts a process that holds OpenTofu's lock in a cache until its input is closed.
 func startTofu(t *testing.T, root string) (pid int, in io.Closer) {
 	t.Helper()
-	exe, err := os.Executable()
-	check(t, err)
+	exe := sourcetest.Must(os.Executable())(t)
 	cmd := exec.Command(exe)
 	cmd.Env = append(os.Environ(), tofuVariable+"="+root)
 	cmd.Stderr = os.Stderr
-	in, err = cmd.StdinPipe()
-	check(t, err)
-	out, err := cmd.StdoutPipe()
-	check(t, err)
+	in = sourcetest.Must(cmd.StdinPipe())(t)
+	out := sourcetest.Must(cmd.StdoutPipe())(t)
 	check(t, cmd.Start())
 	t.Cleanup(func() { cmd.Process.Kill(); cmd.Wait() })
-	_, err = out.Read(make([]byte, 1))
-	check(t, err)
+	sourcetest.Must(out.Read(make([]byte, 1)))(t)
 	return cmd.Process.Pid, in
 }
 

@@ -62,9 +62,8 @@ func TestParanoidRunsKeepProofs(t *testing.T) {
 	put(t, open(t, root, cachedir.Options{}), widget, widgetFiles)
 	for _, paranoid := range []bool{true, false} {
 		s := get(t, open(t, root, cachedir.Options{Paranoid: paranoid, Now: soon}), widget)
-		if s.ZH == "" || s.Report.Verdict != sources.SelfSigned || s.Signed == nil {
-			t.Errorf("paranoid %v: got %+v", paranoid, s)
-		}
+		sourcetest.Expect(t, s.ZH != "" && s.Report.Verdict == sources.SelfSigned && s.Signed != nil,
+			"paranoid %v: got %+v", paranoid, s)
 	}
 }
 
@@ -242,9 +241,8 @@ func TestChangedEvidence(t *testing.T) {
 	data := widgetFiles.zip(t)
 	deliver(t, d, arm, signedDelivery(data, first, sources.KeyFromRegistry))
 	deliver(t, d, amd, signedDelivery(data, evidenceBy("sums", "mirror"), sources.KeyFromMirror))
-	if len(warnings) != 1 || warnings[0].Error() != "example.test/acme/widget 1.2.0: worth a warning" {
-		t.Errorf("warnings: %v", warnings)
-	}
+	sourcetest.Expect(t, len(warnings) == 1 && warnings[0].Error() == "example.test/acme/widget 1.2.0: worth a warning",
+		"warnings: %v", warnings)
 	for _, test := range []struct {
 		refuse error
 		want   sources.Verdict
@@ -295,9 +293,8 @@ func TestRecallAfterPruning(t *testing.T) {
 	_, err := d.Get(ctx, widget)
 	sourcetest.Require(t, errors.Is(err, sources.ErrNotFound), "still there: %v", err)
 	recalled := recall(t, d, widget)
-	if recalled.H1 != stored.H1 || recalled.ZH != stored.ZH || recalled.Signed == nil {
-		t.Errorf("recalled %+v, stored %+v", recalled, stored)
-	}
+	sourcetest.Expect(t, recalled.H1 == stored.H1 && recalled.ZH == stored.ZH && recalled.Signed != nil,
+		"recalled %+v, stored %+v", recalled, stored)
 	check(t, d.Forget(ctx, widget))
 	_, err = d.Recall(widget)
 	sourcetest.ErrorIs(t, err, sources.ErrNotFound, "remembered")
@@ -344,17 +341,14 @@ func TestKnownContentsAreRecognized(t *testing.T) {
 	}
 	other := files{executable: "another provider"}
 	stored = deliver(t, d, widget, unpacked(other.unpack(t, t.TempDir())))
-	if stored.Report.Verdict != sources.HashOnly || stored.ZH != "" || stored.Signed != nil {
-		t.Errorf("stored another one as %+v", stored)
-	}
+	sourcetest.Expect(t, stored.Report.Verdict == sources.HashOnly && stored.ZH == "" && stored.Signed == nil,
+		"stored another one as %+v", stored)
 }
 
 func TestRecorded(t *testing.T) {
 	ctx, d := context.Background(), open(t, t.TempDir(), cachedir.Options{})
 	remembered := func() []sources.Platform {
-		all, err := d.Recorded(widget.Provider, widget.Version)
-		check(t, err)
-		return all
+		return sourcetest.Must(d.Recorded(widget.Provider, widget.Version))(t)
 	}
 	all := remembered()
 	sourcetest.Expect(t, len(all) == 0, "remembered %v", all)
@@ -376,12 +370,10 @@ func TestVerifyUsesHashRecords(t *testing.T) {
 		stored := put(t, d, widget, widgetFiles)
 		alter(t, filepath.Join(stored.Dir, executable), text)
 		v := verify(t, d)
-		if v.Unknown > 0 || (len(v.Findings) == 1 && v.Findings[0].Kind == store.Changed) != wrong {
-			t.Errorf("%s: %d unknown, found %v", text, v.Unknown, v.Findings)
-		}
+		sourcetest.Expect(t, v.Unknown <= 0 && (len(v.Findings) == 1 && v.Findings[0].Kind == store.Changed) == wrong,
+			"%s: %d unknown, found %v", text, v.Unknown, v.Findings)
 		mended := repair(t, d, v)
-		if wrong && (len(mended) != 1 || !slices.Contains(mended[0].Stored, stored.ZH)) {
-			t.Errorf("mended %+v", mended)
-		}
+		sourcetest.Expect(t, !wrong || len(mended) == 1 && slices.Contains(mended[0].Stored, stored.ZH),
+			"mended %+v", mended)
 	}
 }

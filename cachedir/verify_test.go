@@ -17,9 +17,7 @@ import (
 
 func verify(t testing.TB, d *cachedir.Dir) *cachedir.Verification {
 	t.Helper()
-	v, err := d.Verify(context.Background(), cachedir.VerifyOptions{})
-	check(t, err)
-	return v
+	return sourcetest.Must(d.Verify(context.Background(), cachedir.VerifyOptions{}))(t)
 }
 
 // repair repairs a cache without a source.
@@ -42,9 +40,8 @@ var vouching = sourcetest.Verdicts{OnProve: func(s *sources.Signed, _ sources.Ha
 func alter(t testing.TB, path, text string) {
 	t.Helper()
 	info := stat(t, path)
-	f, err := os.OpenFile(path, os.O_WRONLY, 0)
-	check(t, err)
-	_, err = f.WriteString(text)
+	f := sourcetest.Must(os.OpenFile(path, os.O_WRONLY, 0))(t)
+	_, err := f.WriteString(text)
 	check(t, errors.Join(err, f.Close(), os.Chtimes(path, info.ModTime(), info.ModTime())))
 }
 
@@ -129,13 +126,11 @@ func TestVerifyFinds(t *testing.T) {
 			sourcetest.Equal(t, fetch, test.fetch, "to be fetched again")
 			for _, m := range mended {
 				sourcetest.Expect(t, (m.Err != nil) == test.left, "%s: %v", m.Finding, m.Err)
-				if (m.Fetch() || test.left) && !slices.Equal(m.Stored, []sources.Hash{s.H1, s.ZH}) {
-					t.Errorf("%s: stored as %q", m.Finding, m.Stored)
-				}
+				sourcetest.Expect(t, !m.Fetch() && !test.left || slices.Equal(m.Stored, []sources.Hash{s.H1, s.ZH}),
+					"%s: stored as %q", m.Finding, m.Stored)
 			}
 			for _, to := range moved {
-				_, err := os.Lstat(to)
-				check(t, err)
+				sourcetest.Must(os.Lstat(to))(t)
 			}
 			left := verify(t, d).Findings
 			if want := map[bool][]string{true: test.want}[test.left]; !slices.Equal(found(left), want) {
