@@ -65,8 +65,7 @@ func sharedWith(t *testing.T, p sourcetest.Program) {
 	// The engine unpacks the package into the cache and links its directory to it.
 	tf.init(t)
 	d := open(t, root, cachedir.Options{})
-	s, err := d.Get(context.Background(), id)
-	check(t, err)
+	s := get(t, d, id)
 	sourcetest.Expect(t, s.H1 == widgetFiles.h1(t) && s.Report.Verdict == sources.Unverified, "got %+v", s)
 	known, err := known(context.Background(), d, id, tf.target(id))
 	sourcetest.Expect(t, err == nil && known.H1 == s.H1, "known as %+v, %v", known, err)
@@ -77,8 +76,7 @@ func sharedWith(t *testing.T, p sourcetest.Program) {
 	check(t, os.RemoveAll(filepath.Join(tf.work, ".terraform")))
 	out := tf.init(t)
 	sourcetest.Expect(t, strings.Contains(out, "the shared cache directory"), "%v", out)
-	_, err = link(context.Background(), d, s, tf.target(id))
-	check(t, err)
+	linked(t, d, s, tf.target(id))
 	out = tf.init(t)
 	sourcetest.Expect(t, strings.Contains(out, "Using previously-installed"), "%v", out)
 	if runtime.GOOS != "windows" {

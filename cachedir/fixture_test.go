@@ -54,10 +54,8 @@ func (f files) zip(t testing.TB) []byte {
 		if name == executable {
 			h.SetMode(0o755)
 		}
-		out, err := w.CreateHeader(h)
-		check(t, err)
-		_, err = out.Write([]byte(f[name]))
-		check(t, err)
+		out := sourcetest.Must(w.CreateHeader(h))(t)
+		sourcetest.Must(out.Write([]byte(f[name])))(t)
 	}
 	check(t, w.Close())
 	return buf.Bytes()
@@ -84,8 +82,7 @@ func age(t testing.TB, path string) {
 
 func (f files) h1(t testing.TB) sources.Hash {
 	t.Helper()
-	c, err := archive.Hash(context.Background(), f.unpack(t, t.TempDir()))
-	check(t, err)
+	c := sourcetest.Must(archive.Hash(context.Background(), f.unpack(t, t.TempDir())))(t)
 	return c.H1
 }
 
@@ -136,17 +133,35 @@ func open(t testing.TB, root string, opts cachedir.Options) *cachedir.Dir {
 	if opts.Judge == nil {
 		opts.Judge = sourcetest.Verdicts{}
 	}
-	d, err := cachedir.Open(root, opts)
-	check(t, err)
+	d := sourcetest.Must(cachedir.Open(root, opts))(t)
 	t.Cleanup(func() { check(t, d.Close()) })
 	return d
 }
 
 func put(t testing.TB, d *cachedir.Dir, id sources.PackageID, f files) sources.Stored {
 	t.Helper()
-	s, err := sourcetest.Put(context.Background(), d, id, delivery(f.zip(t)))
-	check(t, err)
-	return s
+	return deliver(t, d, id, delivery(f.zip(t)))
+}
+
+func deliver(t testing.TB, to sourcetest.Store, id sources.PackageID, from sourcetest.Supply) sources.Stored {
+	t.Helper()
+	return sourcetest.Must(sourcetest.Put(context.Background(), to, id, from))(t)
+}
+
+// get returns a package that the cache has.
+func get(t testing.TB, d *cachedir.Dir, id sources.PackageID) sources.Stored {
+	t.Helper()
+	return sourcetest.Must(d.Get(context.Background(), id))(t)
+}
+
+func recall(t testing.TB, d *cachedir.Dir, id sources.PackageID) sources.Stored {
+	t.Helper()
+	return sourcetest.Must(d.Recall(id))(t)
+}
+
+func stat(t testing.TB, path string) os.FileInfo {
+	t.Helper()
+	return sourcetest.Must(os.Stat(path))(t)
 }
 
 var check = sourcetest.Check
@@ -154,8 +169,7 @@ var check = sourcetest.Check
 // tree returns the files in dir with their contents. It follows symlinks.
 func tree(t testing.TB, dir string) files {
 	t.Helper()
-	real, err := filepath.EvalSymlinks(dir)
-	check(t, err)
+	real := sourcetest.Must(filepath.EvalSymlinks(dir))(t)
 	got := files{}
 	check(t, filepath.WalkDir(real, func(path string, e os.DirEntry, err error) error {
 		if err != nil || e.IsDir() {
@@ -203,11 +217,21 @@ func link(ctx context.Context, d *cachedir.Dir, s sources.Stored, target string)
 	return w.Link(ctx, s)
 }
 
+func linked(t testing.TB, d *cachedir.Dir, s sources.Stored, target string) sources.LinkMode {
+	t.Helper()
+	return sourcetest.Must(link(context.Background(), d, s, target))(t)
+}
+
 // known returns the package installed in target.
 func known(ctx context.Context, d *cachedir.Dir, id sources.PackageID, target string) (s sources.Stored, err error) {
 	w := d.Workdir("", providersOf(id, target))
 	defer func() { err = errors.Join(err, w.Close()) }()
 	return w.Get(ctx, id)
+}
+
+func installed(t testing.TB, d *cachedir.Dir, id sources.PackageID, target string) sources.Stored {
+	t.Helper()
+	return sourcetest.Must(known(context.Background(), d, id, target))(t)
 }
 
 func providersOf(id sources.PackageID, target string) string {

@@ -34,30 +34,21 @@ func TestLink(t *testing.T) {
 				t.Skip("the file system of this test does not clone files")
 			}
 			check(t, err)
-			if used != mode && mode != sources.LinkAuto {
-				t.Errorf("used %q", used)
-			}
+			sourcetest.Expect(t, used == mode || mode == sources.LinkAuto, "used %q", used)
 			sameTree(t, target, widgetFiles)
 			alone(t, target)
-			info, err := os.Stat(filepath.Join(target, executable))
-			check(t, err)
+			info := stat(t, filepath.Join(target, executable))
 			sourcetest.Expect(t, info.Mode().Perm()&0o111 != 0 || !sourcetest.HasModes, "the executable has mode %v", info.Mode())
 
 			// The installed package is neither read nor replaced.
-			before, err := os.Lstat(target)
-			check(t, err)
-			again, err := link(context.Background(), d, s, target)
-			check(t, err)
-			after, err := os.Lstat(target)
-			check(t, err)
-			if again != used || !os.SameFile(before, after) {
-				t.Errorf("linked again by %q after %q, same %v", again, used, os.SameFile(before, after))
-			}
-			known, err := known(context.Background(), d, widget, target)
-			check(t, err)
-			if known.H1 != s.H1 || known.ZH != s.ZH || known.Signed == nil || known.Dir != target {
-				t.Errorf("known as %+v", known)
-			}
+			before := sourcetest.Must(os.Lstat(target))(t)
+			again := linked(t, d, s, target)
+			after := sourcetest.Must(os.Lstat(target))(t)
+			sourcetest.Expect(t, again == used && os.SameFile(before, after),
+				"linked again by %q after %q, same %v", again, used, os.SameFile(before, after))
+			known := installed(t, d, widget, target)
+			sourcetest.Expect(t, known.H1 == s.H1 && known.ZH == s.ZH && known.Signed != nil && known.Dir == target,
+				"known as %+v", known)
 		})
 	}
 }
@@ -65,22 +56,8 @@ func TestLink(t *testing.T) {
 // alone checks that there are no temporary files beside the target.
 func alone(t *testing.T, target string) {
 	t.Helper()
-	entries, err := os.ReadDir(filepath.Dir(target))
-	check(t, err)
+	entries := sourcetest.Must(os.ReadDir(filepath.Dir(target)))(t)
 	sourcetest.Equal(t, len(entries), 1, "beside the target", entries)
-}
-
-// A copy is not installed if its bytes differ from the verified ones.
-func TestLinkDoesNotCopyChangedBytes(t *testing.T) {
-	d := open(t, t.TempDir(), cachedir.Options{Link: sources.LinkCopy})
-	s := put(t, d, widget, widgetFiles)
-	files{executable: "changed"}.unpack(t, s.Dir)
-	target := targetIn(t.TempDir())
-	if used, err := link(context.Background(), d, s, target); err == nil {
-		t.Errorf("linked by %s", used)
-	}
-	_, err := os.Lstat(target)
-	sourcetest.ErrorIs(t, err, os.ErrNotExist, "target")
 }
 
 // The record of installed copies is written once, however many there are.
@@ -127,17 +104,14 @@ func TestLinkReplaces(t *testing.T) {
 				target, other := targetIn(root), elsewhere.unpack(t, t.TempDir())
 				check(t, os.MkdirAll(filepath.Dir(target), 0o755))
 				lay(t, target, other)
-				_, err := link(context.Background(), d, s, target)
-				check(t, err)
+				linked(t, d, s, target)
 				sameTree(t, target, widgetFiles)
 				sameTree(t, s.Dir, widgetFiles)
 				sameTree(t, other, elsewhere)
 				alone(t, target)
-				_, err = os.Lstat(filepath.Join(root, ".terraform", "providers", ".larder", "quarantine", filepath.FromSlash(widget.Path())))
+				_, err := os.Lstat(filepath.Join(root, ".terraform", "providers", ".larder", "quarantine", filepath.FromSlash(widget.Path())))
 				lost := name != "empty" && name != "link" && name != "dangling" // whether there are files that exist nowhere else
-				if (err == nil) != lost || kept != 0 != lost {
-					t.Errorf("kept: %v, with %d warnings", err, kept)
-				}
+				sourcetest.Expect(t, (err == nil) == lost && kept != 0 == lost, "kept: %v, with %d warnings", err, kept)
 			})
 		}
 	}
@@ -163,32 +137,14 @@ func TestLinkToItself(t *testing.T) {
 	}
 }
 
-// An explicit mode replaces a link of another kind, auto does not.
-func TestLinkOtherMode(t *testing.T) {
-	sourcetest.RequireSymlinks(t)
-	root, target := t.TempDir(), targetIn(t.TempDir())
-	s := put(t, open(t, root, cachedir.Options{}), widget, widgetFiles)
-	for _, step := range []struct{ mode, used sources.LinkMode }{
-		{"symlink", "symlink"}, {"auto", "symlink"}, {"hardlink", "hardlink"},
-		{"auto", "hardlink"}, {"copy", "copy"}, {"auto", "copy"}, {"symlink", "symlink"},
-	} {
-		used, err := link(context.Background(), open(t, root, cachedir.Options{Link: step.mode}), s, target)
-		sourcetest.Expect(t, err == nil && used == step.used, "%s: linked by %q, %v; want %q", step.mode, used, err, step.used)
-		sameTree(t, target, widgetFiles)
-	}
-}
-
 // Small packages are copied for users who can write to read-only files: Terraform
 // would unpack another build through links.
 func TestLinkForRoot(t *testing.T) {
 	root, target := t.TempDir(), targetIn(t.TempDir())
 	d := open(t, root, cachedir.Options{Unbound: true})
 	s := put(t, d, widget, widgetFiles)
-	mode, err := link(context.Background(), d, s, target)
-	check(t, err)
-	if mode != sources.LinkCopy && mode != sources.LinkReflink {
-		t.Errorf("linked by %q", mode)
-	}
+	mode := linked(t, d, s, target)
+	sourcetest.Expect(t, mode == sources.LinkCopy || mode == sources.LinkReflink, "linked by %q", mode)
 	alter(t, filepath.Join(target, executable), "another file")
 	sameTree(t, s.Dir, widgetFiles)
 }
@@ -202,8 +158,7 @@ func TestStoredFilesAreReadOnly(t *testing.T) {
 		d := open(t, t.TempDir(), cachedir.Options{Shared: shared})
 		s := put(t, d, widget, widgetFiles)
 		for i, name := range []string{executable, "LICENSE"} {
-			info, err := os.Stat(filepath.Join(s.Dir, name))
-			check(t, err)
+			info := stat(t, filepath.Join(s.Dir, name))
 			sourcetest.Equal(t, info.Mode().Perm(), want[i], "shared", shared, name)
 		}
 	}
@@ -224,8 +179,7 @@ func TestLinkFromLinkedEntry(t *testing.T) {
 		check(t, os.MkdirAll(filepath.Dir(entry), 0o755))
 		check(t, sourcetest.Symlink(t, mirror, entry))
 		d := open(t, root, cachedir.Options{Link: mode})
-		s, err := d.Get(context.Background(), widget)
-		check(t, err)
+		s := get(t, d, widget)
 		target := targetIn(t.TempDir())
 		got, err := link(context.Background(), d, s, target)
 		sourcetest.Expect(t, got == used && (err == nil) == (used != ""), "%s: linked by %q, %v", mode, got, err)
@@ -244,25 +198,21 @@ func TestInstalledPackageIsHashedOnce(t *testing.T) {
 	root, target := t.TempDir(), targetIn(t.TempDir())
 	d := open(t, root, cachedir.Options{})
 	widgetFiles.unpack(t, target)
-	first, err := known(context.Background(), d, widget, target)
-	check(t, err)
+	first := installed(t, d, widget, target)
 	sourcetest.Expect(t, first.H1 == widgetFiles.h1(t) && first.Report.Verdict == sources.Unverified, "first known as %+v", first)
 
 	// Other bytes with the same fingerprint show that the file is not read again.
 	path := filepath.Join(target, executable)
-	info, err := os.Stat(path)
-	check(t, err)
+	info := stat(t, path)
 	check(t, os.WriteFile(path, []byte("The provider"), 0o755))
 	check(t, os.Chtimes(path, info.ModTime(), info.ModTime()))
-	second, err := known(context.Background(), d, widget, target)
-	check(t, err)
+	second := installed(t, d, widget, target)
 	if first.Seen, second.Seen = nil, nil; !reflect.DeepEqual(second, first) {
 		t.Errorf("then known as %+v", second)
 	}
 
 	files{executable: "changed"}.unpack(t, target)
-	third, err := known(context.Background(), d, widget, target)
-	check(t, err)
+	third := installed(t, d, widget, target)
 	sourcetest.Expect(t, third.H1 != first.H1, "a change went unnoticed")
 }
 
@@ -270,7 +220,6 @@ func TestInstalledPackageIsHashedOnce(t *testing.T) {
 func TestKnownCopyOfEntry(t *testing.T) {
 	d := open(t, t.TempDir(), cachedir.Options{})
 	s := put(t, d, widget, widgetFiles)
-	known, err := known(context.Background(), d, widget, widgetFiles.unpack(t, targetIn(t.TempDir())))
-	check(t, err)
+	known := installed(t, d, widget, widgetFiles.unpack(t, targetIn(t.TempDir())))
 	sourcetest.Expect(t, known.H1 == s.H1 && known.ZH == s.ZH && known.Report.Verdict == s.Report.Verdict, "known as %+v", known)
 }

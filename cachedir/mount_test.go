@@ -45,19 +45,16 @@ func TestReadOnly(t *testing.T) {
 
 	d := open(t, root, cachedir.Options{})
 	sourcetest.Require(t, d.ReadOnly(), "it can be written")
-	got, err := d.Get(context.Background(), widget)
-	check(t, err)
+	got := get(t, d, widget)
 	sourcetest.Expect(t, got.ZH == s.ZH && got.Signed != nil, "got %+v", got)
 	for range 2 {
-		got, err := d.Get(context.Background(), foreign)
-		check(t, err)
+		got := get(t, d, foreign)
 		sourcetest.Equal(t, got.H1, s.H1, got)
 	}
 	target := targetIn(t.TempDir())
-	_, err = link(context.Background(), d, s, target)
-	check(t, err)
+	linked(t, d, s, target)
 	sameTree(t, target, widgetFiles)
-	_, err = sourcetest.Put(context.Background(), d, foreign, delivery(nil))
+	_, err := sourcetest.Put(context.Background(), d, foreign, delivery(nil))
 	sourcetest.ErrorIs(t, err, syscall.EROFS, "Put")
 	_, err = cachedir.Open(filepath.Join(root, "new"), cachedir.Options{})
 	sourcetest.ErrorIs(t, err, syscall.EROFS, "Open")
@@ -85,8 +82,7 @@ func TestDiskFull(t *testing.T) {
 			hints := strings.Join(sources.Hints(err), "; ")
 			sourcetest.Expect(t, strings.Contains(hints, tc.hint), "error is %v, hints are %q", err, hints)
 			nothingStaged(t, root)
-			got, err := d.Get(context.Background(), widget)
-			check(t, err)
+			got := get(t, d, widget)
 			sourcetest.Equal(t, got.H1, s.H1, got)
 		})
 	}
@@ -134,8 +130,7 @@ func TestRestoredToTheSameInodes(t *testing.T) {
 			entry := filepath.Join(root, filepath.FromSlash(widget.Path()))
 			was := map[string]fs.FileInfo{}
 			for name := range widgetFiles {
-				info, err := os.Stat(filepath.Join(entry, name))
-				check(t, err)
+				info := stat(t, filepath.Join(entry, name))
 				was[name] = info
 			}
 			check(t, unix.Unmount(root, 0))
@@ -153,8 +148,7 @@ func TestRestoredToTheSameInodes(t *testing.T) {
 				check(t, os.Chtimes(path, mtime, mtime))
 			}
 			check(t, os.CopyFS(filepath.Join(root, ".larder"), os.DirFS(filepath.Join(saved, ".larder"))))
-			s, err := open(t, root, cachedir.Options{}).Get(t.Context(), widget)
-			check(t, err)
+			s := get(t, open(t, root, cachedir.Options{}), widget)
 			sourcetest.Equal(t, s.H1 == widgetFiles.h1(t), len(change) == 0, "H1 as before")
 			sourcetest.Equal(t, s.ZH != "", len(change) == 0, "the record applies")
 		})
@@ -167,8 +161,7 @@ func junk(t *testing.T, dir string, want uint64) string {
 	for i := range 1000 {
 		path := filepath.Join(dir, fmt.Sprint("junk", want, "-", i))
 		check(t, os.WriteFile(path, nil, 0o644))
-		info, err := os.Stat(path)
-		check(t, err)
+		info := stat(t, path)
 		switch now := inode(info); {
 		case now == want:
 			return path
@@ -190,21 +183,17 @@ func TestRecordsWithoutBirthTime(t *testing.T) {
 	s := put(t, open(t, filepath.Join(root, "cache"), cachedir.Options{}), widget, widgetFiles)
 	path := filepath.Join(s.Dir, executable)
 	id := func() disk.Identity {
-		info, err := os.Stat(path)
-		check(t, err)
+		info := stat(t, path)
 		return disk.Identify(path, info)
 	}
 	before := id()
 	sourcetest.Require(t, before.Born == 0 && before.Changed != 0, "%+v", before)
 	d := open(t, filepath.Join(root, "cache"), cachedir.Options{Link: sources.LinkHard})
-	got, err := d.Get(t.Context(), widget)
-	check(t, err)
+	got := get(t, d, widget)
 	time.Sleep(20 * time.Millisecond) // more than a tick of the clock of the file system
-	_, err = link(t.Context(), d, got, targetIn(filepath.Join(root, "work")))
-	check(t, err)
+	linked(t, d, got, targetIn(filepath.Join(root, "work")))
 	after := id()
 	sourcetest.Require(t, after != before, "linking changed nothing")
-	s, err = open(t, filepath.Join(root, "cache"), cachedir.Options{Link: sources.LinkHard}).Get(t.Context(), widget)
-	check(t, err)
+	s = get(t, open(t, filepath.Join(root, "cache"), cachedir.Options{Link: sources.LinkHard}), widget)
 	sourcetest.Expect(t, s.ZH == got.ZH && id() == after, "got %+v", s)
 }

@@ -7,10 +7,14 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"syscall"
 	"testing"
+
+	"github.com/gofrs/flock"
 
 	"github.com/larder-cli/larder/cachedir"
 	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/disk"
 	"github.com/larder-cli/larder/sources/sourcetest"
 )
 
@@ -25,16 +29,13 @@ func TestFilesOfOtherUsersAreHashed(t *testing.T) {
 	put(t, d, widget, widgetFiles)
 	path := filepath.Join(root, filepath.FromSlash(widget.Path()), executable)
 	check(t, os.Chown(path, 54321, 54321))
-	s, err := d.Get(context.Background(), widget)
-	check(t, err)
+	s := get(t, d, widget)
 	sourcetest.Expect(t, s.Report.Verdict == sources.SelfSigned && s.Differs == "", "unchanged: got %+v", s)
-	mode, err := link(context.Background(), d, s, target)
-	check(t, err)
-	if mode != sources.LinkCopy && mode != sources.LinkReflink {
-		t.Errorf("the working directory has a %s, which the other user can change", mode)
-	}
+	mode := linked(t, d, s, target)
+	sourcetest.Expect(t, mode == sources.LinkCopy || mode == sources.LinkReflink,
+		"the working directory has a %s, which the other user can change", mode)
 	alter(t, path, "evil program")
-	if s, err = d.Get(context.Background(), widget); err != nil || s.Report.Verdict != sources.Unverified || s.Differs == "" {
+	if s, err := d.Get(context.Background(), widget); err != nil || s.Report.Verdict != sources.Unverified || s.Differs == "" {
 		t.Errorf("changed: got %+v, %v", s, err)
 	}
 }
@@ -49,10 +50,9 @@ func TestCopiesOfFilesThatOthersChange(t *testing.T) {
 			put(t, d, widget, widgetFiles)
 			path := filepath.Join(root, filepath.FromSlash(widget.Path()), executable)
 			check(t, os.Chmod(path, 0o777))
-			s, err := d.Get(context.Background(), widget)
-			check(t, err)
+			s := get(t, d, widget)
 			if changed {
-				overwrite(t, path, "evil provider"[:len(widgetFiles[executable])])
+				alter(t, path, "evil provider"[:len(widgetFiles[executable])])
 			}
 			used, err := link(context.Background(), d, s, target)
 			switch {
@@ -74,20 +74,17 @@ func TestCopiesOfFilesThatOthersChange(t *testing.T) {
 func TestLinksToFilesThatOthersChange(t *testing.T) {
 	root, target := t.TempDir(), targetIn(t.TempDir())
 	s := put(t, open(t, root, cachedir.Options{}), widget, widgetFiles)
-	_, err := link(context.Background(), open(t, root, cachedir.Options{Link: sources.LinkSymlink}), s, target)
-	check(t, err)
+	linked(t, open(t, root, cachedir.Options{Link: sources.LinkSymlink}), s, target)
 	check(t, os.Chmod(filepath.Join(s.Dir, executable), 0o777))
 	for _, c := range []struct{ mode, want sources.LinkMode }{
 		{sources.LinkSymlink, sources.LinkSymlink}, {sources.LinkAuto, sources.LinkCopy}, {sources.LinkAuto, sources.LinkCopy},
 	} {
 		d := open(t, root, cachedir.Options{Link: c.mode})
-		s, err := d.Get(context.Background(), widget)
-		check(t, err)
-		mode, err := link(context.Background(), d, s, target)
-		check(t, err)
+		s := get(t, d, widget)
+		mode := linked(t, d, s, target)
 		sourcetest.Expect(t, mode == c.want || mode == sources.LinkReflink && c.want == sources.LinkCopy, "got %s, want %s", mode, c.want)
 	}
-	overwrite(t, filepath.Join(s.Dir, executable), "evil")
+	alter(t, filepath.Join(s.Dir, executable), "evil")
 	sameTree(t, target, widgetFiles)
 }
 
@@ -103,32 +100,68 @@ func TestDirectoriesThatOthersExchange(t *testing.T) {
 		}
 		check(t, os.Chmod(dir, 0o777))
 		d := open(t, root, cachedir.Options{})
-		s, err := d.Get(context.Background(), widget)
-		check(t, err)
+		s = get(t, d, widget)
 		target := targetIn(t.TempDir())
-		mode, err := link(context.Background(), d, s, target)
-		check(t, err)
+		mode := linked(t, d, s, target)
 		sourcetest.Expect(t, mode == sources.LinkCopy || mode == sources.LinkReflink, "%s: got %s", dir, mode)
 		sameTree(t, target, widgetFiles)
 
-		s, err = d.Get(context.Background(), widget)
-		check(t, err)
+		s = get(t, d, widget)
 		check(t, os.Rename(s.Dir, s.Dir+".other")) // by the other user, after it was hashed
 		check(t, os.CopyFS(s.Dir, os.DirFS(s.Dir+".other")))
 		check(t, os.Chmod(filepath.Join(s.Dir, executable), 0o755))
-		overwrite(t, filepath.Join(s.Dir, executable), "evil")
-		_, err = link(context.Background(), d, s, targetIn(t.TempDir()))
+		alter(t, filepath.Join(s.Dir, executable), "evil")
+		_, err := link(context.Background(), d, s, targetIn(t.TempDir()))
 		sourcetest.Expect(t, errors.Is(err, sources.ErrSwapped), "%s: %v", dir, err)
 	}
 }
 
-// overwrite writes text at the beginning of a file, and resets its time.
-func overwrite(t *testing.T, path, text string) {
-	t.Helper()
-	before, err := os.Stat(path)
-	check(t, err)
-	f, err := os.OpenFile(path, os.O_WRONLY, 0)
-	check(t, err)
-	_, err = f.WriteString(text)
-	check(t, errors.Join(err, f.Close(), os.Chtimes(path, before.ModTime(), before.ModTime())))
+// Opening a pipe without a writer would block forever. A pipe instead of a
+// record or a package is replaced; Larder refuses a pipe instead of a lock.
+func TestPipesDoNotBlock(t *testing.T) {
+	for at, fails := range map[string]bool{
+		record(widget): false, widget.Path(): false, widget.Path() + "/" + executable: false,
+		lockOf(widget): true, widget.Path() + ".lock": true,
+		".larder/gate.lock": true, ".larder/cache.lock": true, ".larder/partial": true,
+	} {
+		t.Run(filepath.Base(at), func(t *testing.T) {
+			root := t.TempDir()
+			pipe := filepath.Join(root, filepath.FromSlash(at))
+			check(t, os.MkdirAll(filepath.Dir(pipe), 0o755))
+			check(t, syscall.Mkfifo(pipe, 0o644))
+			d, err := cachedir.Open(root, cachedir.Options{})
+			if err == nil {
+				_, err = sourcetest.Put(context.Background(), d, widget, delivery(widgetFiles.zip(t)))
+			}
+			var stray *disk.StrayError
+			if fails {
+				sourcetest.Expect(t, errors.As(err, &stray) && stray.Path == pipe, "got %v", err)
+				return
+			}
+			check(t, err)
+			s := get(t, d, widget)
+			sameTree(t, s.Dir, widgetFiles)
+		})
+	}
+}
+
+func TestLinkRemovesLeftovers(t *testing.T) {
+	d := open(t, t.TempDir(), cachedir.Options{})
+	s := put(t, d, widget, widgetFiles)
+	providers := t.TempDir()
+	target := targetIn(providers)
+	providers = filepath.Join(providers, ".terraform", "providers")
+	left, busy := filepath.Join(providers, ".larder-DEADAAAAAAAA"), filepath.Join(providers, ".larder-BUSYAAAAAAAA")
+	for _, dir := range []string{left, busy} {
+		check(t, os.MkdirAll(filepath.Join(dir, "new"), 0o755))
+		check(t, os.WriteFile(filepath.Join(dir, "~lock"), nil, 0o644))
+	}
+	lock := flock.New(filepath.Join(busy, "~lock"))
+	check(t, lock.Lock())
+	defer lock.Unlock()
+	linked(t, d, s, target)
+	_, err := os.Stat(left)
+	sourcetest.Expect(t, err != nil, "what a killed process left is there still")
+	_, err = os.Stat(busy)
+	sourcetest.Equal(t, err, nil, "what another process works in")
 }

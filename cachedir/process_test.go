@@ -39,19 +39,15 @@ func TestMain(m *testing.M) {
 // startTofu starts a process that holds OpenTofu's lock in a cache until its input is closed.
 func startTofu(t *testing.T, root string) (pid int, in io.Closer) {
 	t.Helper()
-	exe, err := os.Executable()
-	check(t, err)
+	exe := sourcetest.Must(os.Executable())(t)
 	cmd := exec.Command(exe)
 	cmd.Env = append(os.Environ(), tofuVariable+"="+root)
 	cmd.Stderr = os.Stderr
-	in, err = cmd.StdinPipe()
-	check(t, err)
-	out, err := cmd.StdoutPipe()
-	check(t, err)
+	in = sourcetest.Must(cmd.StdinPipe())(t)
+	out := sourcetest.Must(cmd.StdoutPipe())(t)
 	check(t, cmd.Start())
 	t.Cleanup(func() { cmd.Process.Kill(); cmd.Wait() })
-	_, err = out.Read(make([]byte, 1))
-	check(t, err)
+	sourcetest.Must(out.Read(make([]byte, 1)))(t)
 	return cmd.Process.Pid, in
 }
 
@@ -115,9 +111,8 @@ func TestPruneRespectsTofuLock(t *testing.T) {
 	d := open(t, root, cachedir.Options{})
 	s := put(t, d, widget, widgetFiles)
 	pid, _ := startTofu(t, root)
-	plan, err := d.PlanPrune(context.Background(), cachedir.Policy{MaxSize: 1})
-	check(t, err)
-	_, err = d.Prune(context.Background(), plan)
+	plan := plan(t, d, cachedir.Policy{MaxSize: 1})
+	_, err := d.Prune(context.Background(), plan)
 	want := fmt.Sprintf("locked by OpenTofu (pid %d): %s.lock", pid, s.Dir)
 	sourcetest.Expect(t, err != nil && strings.Contains(err.Error(), want), "got %v", err)
 	sameTree(t, s.Dir, widgetFiles)

@@ -34,9 +34,12 @@ func stock(t *testing.T, d *cachedir.Dir, root string, names ...string) {
 
 func plan(t *testing.T, d *cachedir.Dir, policy cachedir.Policy) *cachedir.Plan {
 	t.Helper()
-	p, err := d.PlanPrune(context.Background(), policy)
-	check(t, err)
-	return p
+	return sourcetest.Must(d.PlanPrune(context.Background(), policy))(t)
+}
+
+func prune(t *testing.T, d *cachedir.Dir, p *cachedir.Plan) *cachedir.Removed {
+	t.Helper()
+	return sourcetest.Must(d.Prune(context.Background(), p))(t)
 }
 
 func removals(p *cachedir.Plan) string {
@@ -76,9 +79,8 @@ func TestPolicies(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			p := plan(t, d, test.policy)
-			if removals(p) != test.want || p.Freed != int64(len(p.Packages))*one || p.Size != 4*one {
-				t.Errorf("removes %s of %d bytes", removals(p), p.Freed)
-			}
+			sourcetest.Expect(t, removals(p) == test.want && p.Freed == int64(len(p.Packages))*one && p.Size == 4*one,
+				"removes %s of %d bytes", removals(p), p.Freed)
 			sourcetest.Expect(t, len(p.Packages)+p.Used+p.Recent == 4, "keeps %d in use and %d others", p.Used, p.Recent)
 			for _, r := range p.Packages {
 				sourcetest.Equal(t, r.Reason, test.reason, r.ID)
@@ -107,8 +109,7 @@ func TestPruneSharedFiles(t *testing.T) {
 	p := plan(t, d, cachedir.Policy{MaxSize: one})
 	sourcetest.Equal(t, removals(p), "1.0.0 1.2.0")
 	sourcetest.Equal(t, [3]int64{p.Size, p.Freed, p.Left}, [3]int64{2 * one, one, one}, "size, freed and left")
-	pruned, err := d.Prune(context.Background(), p)
-	check(t, err)
+	pruned := prune(t, d, p)
 	after := plan(t, d, cachedir.Policy{})
 	sourcetest.Equal(t, [2]int64{pruned.Freed, after.Size}, [2]int64{one, one}, "freed and left")
 }
@@ -132,8 +133,7 @@ func TestPrune(t *testing.T) {
 	sourcetest.Require(t, removals(p) == "1.0.0", "removes %s", removals(p))
 	p = plan(t, d, cachedir.Policy{})
 	p.Packages = slices.DeleteFunc(p.Packages, func(r cachedir.Removal) bool { return r.ID.Version.String() == "1.2.0" })
-	pruned, err := d.Prune(context.Background(), p)
-	check(t, err)
+	pruned := prune(t, d, p)
 	sourcetest.Expect(t, len(pruned.Packages) == 3 && pruned.Freed != 0, "pruned %+v", pruned)
 	sameTree(t, elsewhere, widgetFiles)
 	nothingStaged(t, root)
@@ -174,11 +174,9 @@ func TestPruneChecksAgain(t *testing.T) {
 	p := plan(t, d, cachedir.Policy{})
 	r := rootModule(t, d, s)
 	d.Workdir(r.Dir, r.Providers).Register([]sources.PackageID{widget})
-	pruned, err := d.Prune(context.Background(), p)
-	check(t, err)
-	if len(p.Packages) != 1 || len(pruned.Packages) != 0 {
-		t.Errorf("planned %s, pruned %+v", removals(p), pruned.Packages)
-	}
+	pruned := prune(t, d, p)
+	sourcetest.Expect(t, len(p.Packages) == 1 && len(pruned.Packages) == 0,
+		"planned %s, pruned %+v", removals(p), pruned.Packages)
 	sameTree(t, s.Dir, widgetFiles)
 }
 
@@ -190,9 +188,7 @@ func TestPruneRefusesUnclearUse(t *testing.T) {
 	opts := cachedir.ListOptions{Roots: []cachedir.Root{{Dir: dir, Providers: filepath.Join(dir, "none")}}, Locked: locks}
 	p := plan(t, d, cachedir.Policy{ListOptions: opts})
 	_, err := d.Prune(context.Background(), p)
-	if p.Blocked == nil || err == nil {
-		t.Errorf("removes %s", removals(p))
-	}
+	sourcetest.Expect(t, p.Blocked != nil && err != nil, "removes %s", removals(p))
 	sourcetest.Equal(t, removals(plan(t, d, cachedir.Policy{ListOptions: opts, All: true})), "1.2.0", "of all, removes")
 }
 
@@ -202,13 +198,11 @@ func TestPruneWaits(t *testing.T) {
 	root := t.TempDir()
 	d := open(t, root, cachedir.Options{})
 	put(t, d, widget, widgetFiles)
-	release, err := d.Use(context.Background())
-	check(t, err)
-	again, err := d.Use(context.Background())
-	check(t, err)
+	release := sourcetest.Must(d.Use(context.Background()))(t)
+	again := sourcetest.Must(d.Use(context.Background()))(t)
 	p := plan(t, d, cachedir.Policy{})
 	hasty := open(t, root, cachedir.Options{LockTimeout: 30 * time.Millisecond})
-	_, err = hasty.Prune(context.Background(), p)
+	_, err := hasty.Prune(context.Background(), p)
 	sourcetest.ErrorIs(t, err, disk.ErrLockTimeout, "pruned while in use")
 	release()
 	release()
@@ -228,14 +222,9 @@ func TestPruneMarksWithoutPackages(t *testing.T) {
 	check(t, errors.Join(d.Keep(left), d.Keep(kept)))
 	check(t, os.RemoveAll(filepath.Join(root, filepath.FromSlash(left.Path()))))
 	p := plan(t, d, cachedir.Policy{KeepLast: 1})
-	if p.Stale != 1 || len(p.Packages) != 0 {
-		t.Fatalf("%d stale records, removes %s", p.Stale, removals(p))
-	}
-	_, err := d.Prune(context.Background(), p)
-	check(t, err)
-	gone, err := d.Kept(left.Provider, left.Version)
-	check(t, err)
-	stays, err := d.Kept(kept.Provider, kept.Version)
-	check(t, err)
+	sourcetest.Require(t, p.Stale == 1 && len(p.Packages) == 0, "%d stale records, removes %s", p.Stale, removals(p))
+	prune(t, d, p)
+	gone := sourcetest.Must(d.Kept(left.Provider, left.Version))(t)
+	stays := sourcetest.Must(d.Kept(kept.Provider, kept.Version))(t)
 	sourcetest.Expect(t, len(gone) == 0 && len(stays) == 1, "marks of %v and %v", gone, stays)
 }

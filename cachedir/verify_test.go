@@ -17,9 +17,15 @@ import (
 
 func verify(t testing.TB, d *cachedir.Dir) *cachedir.Verification {
 	t.Helper()
-	v, err := d.Verify(context.Background(), cachedir.VerifyOptions{})
+	return sourcetest.Must(d.Verify(context.Background(), cachedir.VerifyOptions{}))(t)
+}
+
+// repair repairs a cache without a source.
+func repair(t testing.TB, d *cachedir.Dir, v *cachedir.Verification) []cachedir.Mending {
+	t.Helper()
+	mended, err := d.Repair(context.Background(), v, func(context.Context, cachedir.Mending) error { return nil })
 	check(t, err)
-	return v
+	return mended
 }
 
 // vouching proves what delivery proves, by unchanged evidence.
@@ -30,15 +36,12 @@ var vouching = sourcetest.Verdicts{OnProve: func(s *sources.Signed, _ sources.Ha
 	return sourcetest.ByRegistryKey, nil
 }}
 
-// alter changes a file without changing its fingerprint.
+// alter writes text at the beginning of a file, and resets its time. With a text of the file's size, its fingerprint stays.
 func alter(t testing.TB, path, text string) {
 	t.Helper()
-	info, err := os.Stat(path)
-	check(t, err)
-	sourcetest.Require(t, info.Size() == int64(len(text)), "%s has %d bytes", path, info.Size())
-	f, err := os.OpenFile(path, os.O_WRONLY, 0)
-	check(t, err)
-	_, err = f.WriteString(text)
+	info := stat(t, path)
+	f := sourcetest.Must(os.OpenFile(path, os.O_WRONLY, 0))(t)
+	_, err := f.WriteString(text)
 	check(t, errors.Join(err, f.Close(), os.Chtimes(path, info.ModTime(), info.ModTime())))
 }
 
@@ -118,19 +121,16 @@ func TestVerifyFinds(t *testing.T) {
 				t.Fatalf("found %q, want %q", got, test.want)
 			}
 			before := regular(t, root)
-			mended, err := d.Repair(context.Background(), v, undelivered)
-			check(t, err)
+			mended := repair(t, d, v)
 			fetch := slices.ContainsFunc(mended, cachedir.Mending.Fetch)
 			sourcetest.Equal(t, fetch, test.fetch, "to be fetched again")
 			for _, m := range mended {
 				sourcetest.Expect(t, (m.Err != nil) == test.left, "%s: %v", m.Finding, m.Err)
-				if (m.Fetch() || test.left) && !slices.Equal(m.Stored, []sources.Hash{s.H1, s.ZH}) {
-					t.Errorf("%s: stored as %q", m.Finding, m.Stored)
-				}
+				sourcetest.Expect(t, !m.Fetch() && !test.left || slices.Equal(m.Stored, []sources.Hash{s.H1, s.ZH}),
+					"%s: stored as %q", m.Finding, m.Stored)
 			}
 			for _, to := range moved {
-				_, err := os.Lstat(to)
-				check(t, err)
+				sourcetest.Must(os.Lstat(to))(t)
 			}
 			left := verify(t, d).Findings
 			if want := map[bool][]string{true: test.want}[test.left]; !slices.Equal(found(left), want) {
@@ -157,9 +157,6 @@ func TestVerifyFinds(t *testing.T) {
 		})
 	}
 }
-
-// undelivered is a [cachedir.Replacer] without a source.
-func undelivered(context.Context, cachedir.Mending) error { return nil }
 
 // regular is tree without symlinks.
 func regular(t testing.TB, dir string) files {
@@ -189,10 +186,43 @@ func TestVerifyDoesNotCountAsUse(t *testing.T) {
 	before := list(t, d, cachedir.ListOptions{}).Entries
 	v := verify(t, d)
 	sourcetest.Expect(t, len(v.Packages) == 2 && v.Unknown == 1 && v.Bytes == 100_001, "verified %+v", v)
-	_, err := d.Repair(context.Background(), v, undelivered)
-	check(t, err)
+	_ = repair(t, d, v)
 	for i, e := range list(t, d, cachedir.ListOptions{}).Entries {
 		sourcetest.Expect(t, e.Used.Equal(before[i].Used), "%s was last used %s, now %s", e.ID, before[i].Used, e.Used)
 		sourcetest.Expect(t, e.H1 != "", "what was hashed of %s is not remembered", e.ID)
 	}
+}
+
+// What is moved to a path in the quarantine takes the place of everything that is in the way.
+func TestQuarantineReplaces(t *testing.T) {
+	root := t.TempDir()
+	host, cell := filepath.Join(root, "example.test"), filepath.Join(root, ".larder", "quarantine", "example.test")
+	warned := 0
+	d := open(t, root, cachedir.Options{Warn: func(error) { warned++ }})
+	isolate := func(want func(os.FileInfo) bool) {
+		t.Helper()
+		before := warned
+		repair(t, d, verify(t, d))
+		sourcetest.Equal(t, warned-before, 1, "warnings")
+		info, err := os.Lstat(cell)
+		sourcetest.Expect(t, err == nil && want(info), "got %v, %v", info, err)
+		check(t, os.RemoveAll(host))
+	}
+	file := func(info os.FileInfo) bool { return info.Mode().IsRegular() }
+	for _, lay := range []func(){
+		func() { check(t, os.WriteFile(host, []byte("a file"), 0o644)) },
+		func() { check(t, sourcetest.Symlink(t, "nowhere", host)) },
+	} {
+		lay()
+		isolate(func(info os.FileInfo) bool { return !info.IsDir() })
+		for range 2 {
+			s := put(t, d, widget, widgetFiles)
+			check(t, os.Remove(filepath.Join(s.Dir, executable)))
+			isolate(os.FileInfo.IsDir)
+			files := regular(t, cell)
+			sourcetest.Equal(t, len(files), len(widgetFiles)-1, "files in the quarantine")
+		}
+	}
+	check(t, os.WriteFile(host, []byte("a file"), 0o644))
+	isolate(file)
 }

@@ -34,12 +34,7 @@ func (o one) Lstat(string) (fs.FileInfo, error)                       { return n
 
 // No file makes Load panic, and every diagnostic has a position.
 func FuzzLoad(f *testing.F) {
-	for _, s := range configSeeds {
-		f.Add([]byte(s))
-		for mutant := range sourcetest.Mutants([]byte(s)) {
-			f.Add(mutant)
-		}
-	}
+	sourcetest.AddSeeds[[]byte](f, configSeeds...)
 	f.Fuzz(func(t *testing.T, src []byte) {
 		for _, e := range []sources.Engine{sources.Terraform, sources.OpenTofu} {
 			m := Machine{GOOS: "linux", GOARCH: "amd64", WorkDir: "/w", Home: "/h", Files: one(src)}
@@ -60,16 +55,11 @@ func FuzzLoad(f *testing.F) {
 // No content of Larder's own file makes Load panic. The settings are valid in
 // requests, and every diagnostic has a position.
 func FuzzLarderFile(f *testing.F) {
-	for _, s := range []string{
+	sourcetest.AddSeeds[[]byte](f,
 		"host \"a.example:8443\" {\n  ca_file = \"ca.pem\"\n  client_certificate = \"c\"\n  client_key = \"k\"\n}",
 		"host \"a.example\" {\n  headers = { \"X-Team\" = \"platform\", Range = 1, x-team = \"b\" }\n  send_token_to_archives = true\n}\nhost \"A.example\" {}",
 		`{"host": {"a.example": {"headers": [{"X": "a\nb"}, {"Y": 1.5}]}}, "hosts": []}`,
-	} {
-		f.Add([]byte(s))
-		for mutant := range sourcetest.Mutants([]byte(s)) {
-			f.Add(mutant)
-		}
-	}
+	)
 	f.Fuzz(func(t *testing.T, src []byte) {
 		m := Machine{GOOS: "linux", GOARCH: "amd64", WorkDir: "/w", Environ: []string{"LARDER_CONFIG=f"}, Files: one(src)}
 		c, diags := Load(context.Background(), m, sources.Terraform, Options{})

@@ -5,22 +5,24 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"runtime"
+	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
 
 	"github.com/larder-cli/larder/cliconfig"
 	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/bucket"
 	"github.com/larder-cli/larder/sources/oci"
 	"github.com/larder-cli/larder/sources/sourcetest"
 )
 
 func repository(t *testing.T, text string) oci.Repository {
 	t.Helper()
-	r, err := oci.ParseRepository(text)
-	check(t, err)
-	return r
+	return sourcetest.Must(oci.ParseRepository(text))(t)
 }
 
 // auth returns the member auth of an entry in a Docker-style file.
@@ -169,8 +171,7 @@ func TestDockerStyleFilesOfSystems(t *testing.T) {
 		var got []string
 		for {
 			c := mustLoad(t, tt.m(left, strings.Fields(tt.env)...), tofu)
-			found, err := c.OCICredentials(t.Context(), repository(t, "a.example/b"))
-			check(t, err)
+			found := sourcetest.Must(c.OCICredentials(t.Context(), repository(t, "a.example/b")))(t)
 			if found.From == "" {
 				break
 			}
@@ -292,8 +293,7 @@ func TestSecretsOfOCIRegistries(t *testing.T) {
 	m.Files.(disk).files[key("/home/me/.docker/config.json")] = newDisk(map[string]string{"x": auths("c.example you:password-2")}).files["x"]
 	c, diags := cliconfig.Load(t.Context(), m, tofu, cliconfig.Options{Secrets: &secrets})
 	sourcetest.Require(t, len(diags) == 0, "%v", diags)
-	_, err := c.OCICredentials(t.Context(), repository(t, "d.example/x"))
-	check(t, err)
+	sourcetest.Must(c.OCICredentials(t.Context(), repository(t, "d.example/x")))(t)
 	for _, secret := range []string{"password-1", "token-1234", "token-5678", "password-2"} {
 		sourcetest.Equal(t, secrets.Redact("x "+secret), "x …", secret)
 	}
@@ -333,4 +333,213 @@ func TestOCIHint(t *testing.T) {
 		sourcetest.Equal(t, c.OCIHint(repository(t, tt.of), tt.sent), tt.want, tt.name)
 	}
 	sourcetest.Expect(t, strings.HasPrefix(mustLoad(t, helper, tofu).OCIHint(repository(t, "a.example/b"), false), "docker-credential-x (named by "), "a hint")
+}
+
+func TestAWSVariables(t *testing.T) {
+	usual := bucket.Environment{CredentialsFile: "/home/me/.aws/credentials", ConfigFile: "/home/me/.aws/config"}
+	for _, tt := range []struct {
+		name      string
+		variables []string
+		change    func(*bucket.Environment)
+	}{
+		{"nothing", nil, func(*bucket.Environment) {}},
+		{"keys", []string{"AWS_ACCESS_KEY_ID=id", "AWS_SECRET_ACCESS_KEY=key", "AWS_SESSION_TOKEN=token"}, func(a *bucket.Environment) {
+			a.AccessKeyID, a.SecretAccessKey, a.SessionToken = "id", "key", "token"
+		}},
+		{"files", []string{"AWS_PROFILE=ci", "AWS_SHARED_CREDENTIALS_FILE=~/keys", "AWS_CONFIG_FILE=conf/aws", "AWS_CA_BUNDLE=/ca.pem"}, func(a *bucket.Environment) {
+			a.Profile, a.CredentialsFile, a.ConfigFile, a.CABundle = "ci", "/home/me/keys", "/start/conf/aws", "/ca.pem"
+		}},
+		{"region", []string{"AWS_DEFAULT_REGION=eu-west-1"}, func(a *bucket.Environment) { a.Region = "eu-west-1" }},
+		{"regions", []string{"AWS_DEFAULT_REGION=eu-west-1", "AWS_REGION=us-west-2"}, func(a *bucket.Environment) { a.Region = "us-west-2" }},
+		{"endpoints", []string{"AWS_ENDPOINT_URL=https://a", "AWS_ENDPOINT_URL_S3=https://b"}, func(a *bucket.Environment) { a.Endpoint = "https://b" }},
+		{"identity", []string{"AWS_WEB_IDENTITY_TOKEN_FILE=/t", "AWS_ROLE_ARN=arn", "AWS_ROLE_SESSION_NAME=s"}, func(a *bucket.Environment) {
+			a.TokenFile, a.RoleARN, a.SessionName = "/t", "arn", "s"
+		}},
+		{"container", []string{"AWS_CONTAINER_CREDENTIALS_RELATIVE_URI=/v2/x", "AWS_CONTAINER_CREDENTIALS_FULL_URI=http://localhost/y"}, func(a *bucket.Environment) {
+			a.ContainerURL = "http://169.254.170.2/v2/x"
+		}},
+		{"pod", []string{"AWS_CONTAINER_CREDENTIALS_FULL_URI=http://localhost/y", "AWS_CONTAINER_AUTHORIZATION_TOKEN=t", "AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE=/f"}, func(a *bucket.Environment) {
+			a.ContainerURL = "http://localhost/y"
+		}},
+		{"no metadata", []string{"AWS_EC2_METADATA_DISABLED=True"}, func(a *bucket.Environment) { a.NoMetadata = true }},
+	} {
+		want := usual
+		tt.change(&want)
+		sourcetest.Equal(t, mustLoad(t, linux(nil, tt.variables...), terraform).AWS, want, tt.name)
+	}
+}
+
+// Secrets in the variables are never shown.
+func TestAWSSecrets(t *testing.T) {
+	var secrets sources.Secrets
+	m := linux(nil, "AWS_SECRET_ACCESS_KEY=wJalrXUtnFEMI/K7MDENG", "AWS_SESSION_TOKEN=FwoGZXIvYXdzEXAMPLE", "AWS_CONTAINER_AUTHORIZATION_TOKEN=Basic dG9rZW46c2VjcmV0")
+	cliconfig.Load(t.Context(), m, terraform, cliconfig.Options{Secrets: &secrets})
+	got := secrets.Redact("a wJalrXUtnFEMI/K7MDENG b FwoGZXIvYXdzEXAMPLE c dG9rZW46c2VjcmV0 d")
+	sourcetest.Equal(t, got, "a … b … c … d")
+}
+
+// Each variable of AWS that is read is an input. Secrets and URLs are not shown.
+func TestAWSInputs(t *testing.T) {
+	read := regexp.MustCompile(`"(AWS_\w+)"`).FindAllStringSubmatch(string(sourcetest.ReadFile(t, "variables.go")), -1)
+	sourcetest.Require(t, len(read) > 15, "found %d variables", len(read))
+	for _, match := range read {
+		name := match[1]
+		inputs := mustLoad(t, linux(nil, name+"=https://me:hunter2@host"), terraform).InputVariables()
+		i := slices.IndexFunc(inputs, func(in cliconfig.Input) bool { return in.Name == name })
+		sourcetest.Require(t, i >= 0 && inputs[i].State != "" && inputs[i].Usual, "%s is no input", name)
+		secret := regexp.MustCompile("KEY|TOKEN$|UR[IL]").MatchString(name)
+		sourcetest.Equal(t, inputs[i].State == "set", secret, name)
+	}
+}
+
+const ociLogin = `username = "reader" password = "s3cret-p"`
+
+// ociFiles are CLI configurations with blocks for OCI registries, and what Larder reports about them for OpenTofu. With
+// differs, either OpenTofu or Larder accepts the file, but not both.
+var ociFiles = []struct {
+	src, want string
+	differs   bool
+}{
+	{`oci_credentials "a.example" { ` + ociLogin + ` }`, "", false},
+	{`oci_credentials "a.example:5000/team/app" { ` + ociLogin + ` more = 1 }`, "", false},
+	{`oci_credentials "a.example" { Username = "reader" PASSWORD = "" }`, "", false},
+	{`oci_credentials "a.example" { username = 12 password = 34 }`, "", false},
+	{`oci_credentials "a.example" { access_token = "t0ken-a" refresh_token = "t0ken-r" }`, "", false},
+	{`oci_credentials "a.example" { docker_credentials_helper = "pass" }`, "", false},
+	{"oci_credentials \"a.example\" { " + ociLogin + " }\noci_credentials \"a.example/b\" { " + ociLogin + " }\noci_credentials \"A.example\" { " + ociLogin + " }", "", false},
+	{`OCI_credentials "a.example" {}`, `warning: rc:1:1: "OCI_credentials" is not a setting and has no effect`, false},
+	{`oci_credential "a.example" {}`, `warning: rc:1:1: "oci_credential" is not a setting and has no effect`, false},
+	{`oci_credentials "a.example" { ` + ociLogin + ` usrename = "x" }`, `warning: rc:1:73: "usrename" is not a setting and has no effect`, false},
+	{`{"oci_credentials": {"a.example": {"username": "reader", "password": "s3cret-p"}, "b.example": {"docker_credentials_helper": "x"}}}`, "", false},
+	{`{"oci_credentials": [{"a.example": {"username": "reader", "password": "s3cret-p"}}]}`, "", false},
+
+	{`oci_credentials "a.example" {}`, `rc:1:17: oci_credentials "a.example" has no credentials`, false},
+	{`oci_credentials {}`, "rc:1:1: oci_credentials has no label", false},
+	{`oci_credentials { ` + ociLogin + ` }`, "rc:1:19: oci_credentials has no label\nrc:1:39: oci_credentials has no label", false},
+	{`oci_credentials "a.example" "b" { ` + ociLogin + ` }`, "rc:1:29: oci_credentials takes one label", false},
+	{`oci_credentials = "a.example"`, "rc:1:19: oci_credentials must be a block with a label, not a string", false},
+	{`oci_credentials = { ` + ociLogin + ` }`, "rc:1:21: oci_credentials has no label\nrc:1:41: oci_credentials has no label", false},
+	{`oci_credentials "https://a.example/" { ` + ociLogin + ` }`, `rc:1:17: "https://a.example/" is a URL`, false},
+	{`oci_credentials "a.example/" { ` + ociLogin + ` }`, `rc:1:17: "" is not the name of a repository`, false},
+	{`oci_credentials "a.example/B" { ` + ociLogin + ` }`, `rc:1:17: "B" is not the name of a repository`, false},
+	{`oci_credentials "a.example/b:latest" { ` + ociLogin + ` }`, `rc:1:17: "b:latest" has a tag, a digest or a port, which the name of a repository can't contain`, false},
+	{`oci_credentials "a b" { ` + ociLogin + ` }`, `rc:1:17: "a b" is not the address of a registry`, false},
+	{`oci_credentials "" { ` + ociLogin + ` }`, `rc:1:17: "" is not the address of a registry`, false},
+	{`oci_credentials "a.example" { username = "reader" }`, "rc:1:17: username and password must be set together", false},
+	{`oci_credentials "a.example" { password = "s3cret-p" }`, "rc:1:17: username and password must be set together", false},
+	{`oci_credentials "a.example" { refresh_token = "t0ken-r" }`, "rc:1:17: access_token and refresh_token must be set together", false},
+	{`oci_credentials "a.example" { access_token = "t0ken-a" }`, "rc:1:17: access_token and refresh_token must be set together", false},
+	{`oci_credentials "a.example" { ` + ociLogin + ` docker_credentials_helper = "pass" }`, `rc:1:17: oci_credentials "a.example" has several kinds of credentials`, false},
+	{`oci_credentials "a.example" { username = "reader" refresh_token = "t0ken-r" }`, `rc:1:17: oci_credentials "a.example" has several kinds of credentials`, false},
+	{`oci_credentials "a.example" { username = "" password = "s3cret-p" }`, "rc:1:17: username is empty", true},
+	{`oci_credentials "a.example" { access_token = "" refresh_token = "t0ken-r" }`, "rc:1:17: access_token is empty", true},
+	{`oci_credentials "a.example" { username = ["reader"] password = "s3cret-p" }`, "rc:1:42: username must be a string, not a list", false},
+	{`oci_credentials "a.example" { docker_credentials_helper = "" }`, `rc:1:17: "" can't be the name of a credential helper`, false},
+	{`oci_credentials "a.example" { docker_credentials_helper = "../x" }`, `rc:1:17: "../x" can't be the name of a credential helper`, false},
+	{`oci_credentials "a.example/b" { docker_credentials_helper = "pass" }`, "rc:1:17: a credential helper has credentials for a whole registry, not for a.example/b", false},
+	{"oci_credentials \"a.example\" { " + ociLogin + " }\noci_credentials \"a.example\" { docker_credentials_helper = \"pass\" }",
+		"rc:2:17: second oci_credentials block for a.example; the first is at /start/rc:1", false},
+	{`{"oci_credentials": {}}`, "rc:1:2: oci_credentials has no label", false},
+	{`{"oci_credentials": {"username": "reader", "password": "s3cret-p"}}`, "rc:1:22: oci_credentials has no label\nrc:1:44: oci_credentials has no label", false},
+
+	{`oci_default_credentials {}`, "", false},
+	{`oci_default_credentials { discover_ambient_credentials = false docker_credentials_helper = "pass" more = 1 }`, "", false},
+	{`oci_default_credentials { docker_style_config_files = [] }`, "", false},
+	{`oci_default_credentials { docker_style_config_files = ["/no/such.json", "auth.json"] discover_ambient_credentials = true }`, "", false},
+	{`{"oci_default_credentials": {"discover_ambient_credentials": true, "docker_style_config_files": ["/a.json"], "docker_credentials_helper": "pass"}}`, "", false},
+	{"oci_default_credentials {}\noci_default_credentials {}", "rc:2:1: second oci_default_credentials block; the first is at /start/rc:1", false},
+	{`oci_default_credentials = {}`, "rc:1:1: oci_default_credentials must be a block without labels", false},
+	{`oci_default_credentials "x" {}`, "rc:1:1: oci_default_credentials must be a block without labels", false},
+	{`oci_default_credentials { discover_ambient_credentials = "false" }`, "rc:1:58: discover_ambient_credentials must be a boolean, not a string", false},
+	{`oci_default_credentials { docker_style_config_files = "auth.json" }`, "rc:1:55: docker_style_config_files must be a list of strings, not a string", false},
+	{`oci_default_credentials { docker_style_config_files = [true] }`, "rc:1:56: docker_style_config_files must contain only strings, not a boolean", false},
+	{`oci_default_credentials { discover_ambient_credentials = false docker_style_config_files = [] }`,
+		"rc:1:64: docker_style_config_files has no effect, because discover_ambient_credentials is false", false},
+	{`oci_default_credentials { docker_credentials_helper = "" }`, `rc:1:55: "" can't be the name of a credential helper`, false},
+	{`oci_default_credentials { docker_credentials_helper = "a/b" }`, `rc:1:55: "a/b" can't be the name of a credential helper`, false},
+
+	{`provider_installation { oci_mirror { repository_template = "r.example/${namespace}/${type}" include = ["*/*"] } }`, "", false},
+	{`provider_installation { oci_mirror { repository_template = "r.example/${namespace}-${type}" include = ["example.com/*/*", "*/*/*"] } }`, "", false},
+	{`provider_installation { oci_mirror {} }`, "rc:1:25: oci_mirror has no repository_template", false},
+	{`provider_installation { oci_mirror { repository_template = "r.example/${namespace}" include = ["*/*"] } }`,
+		"rc:1:60: repository_template: it maps providers with a different type to the same repository", false},
+	{`provider_installation { oci_mirror { repository_template = "r.example/x" include = ["a/b"] } }`, "", false},
+	{`provider_installation { oci_mirror { repository_template = "r.example" include = ["a/b"] } }`, "rc:1:60: repository_template: it has no path after the host", true},
+	{`provider_installation { oci_mirror { repository_template = "r.example/x${version}" include = ["a/b"] } }`, "rc:1:60: repository_template: there is no variable version", false},
+	{`provider_installation { oci_mirror { repository_template = "r.example/X" include = ["a/b"] } }`, `rc:1:60: repository_template: "X" is not the name of a repository`, false},
+}
+
+func TestOCIBlocks(t *testing.T) {
+	for _, tt := range ociFiles {
+		_, diags := load(rc(tt.src), tofu)
+		sourcetest.Equal(t, brief(diags), tt.want, tt.src)
+		sourcetest.Expect(t, !strings.Contains(brief(diags), "s3cret"), "%s: %v", tt.src, diags)
+	}
+}
+
+// OpenTofu refuses the same blocks.
+func TestOCIBlocksInOpenTofu(t *testing.T) {
+	sourcetest.EachProgram(t, func(t *testing.T, p sourcetest.Program) {
+		if p.Engine != tofu {
+			t.Skip("Terraform ignores these blocks")
+		}
+		for i := range ociFiles {
+			ociAgrees(t, p, i)
+		}
+	})
+}
+
+func ociAgrees(t *testing.T, p sourcetest.Program, i int) {
+	tt := ociFiles[i]
+	dir := t.TempDir()
+	file := filepath.Join(dir, "rc")
+	check(t, os.WriteFile(file, []byte(tt.src), 0o600))
+	env := []string{"HOME=" + dir, "TF_CLI_CONFIG_FILE=" + file, "CHECKPOINT_DISABLE=1"}
+	judge := sourcetest.NewJudge(t, p, "oci-blocks", strconv.Itoa(i), nil)
+	out, status := judge.Run(sourcetest.EngineRun{Base: dir, Dir: dir, Env: env, Args: []string{"version"}})
+	sourcetest.Require(t, status == 0 && strings.Contains(out, "OpenTofu v"), "%s: %d: %s", tt.src, status, out)
+	refuses := strings.Contains(out, "problems with the CLI configuration")
+	_, diags := load(rc(tt.src), tofu)
+	sourcetest.Expect(t, (refuses == (diags.Err() != nil)) == !tt.differs, "%s\nLarder: %v\nOpenTofu: %s", tt.src, diags, out)
+}
+
+// Terraform ignores the blocks, so errors in them count only if they are used.
+func TestOCIBlocksForTerraform(t *testing.T) {
+	const bad, more = "oci_credentials \"a.example\" {}\noci_default_credentials { docker_credentials_helper = 1.5 }", "oci_default_credentials {}"
+	const want = `/start/rc:1:17: oci_credentials "a.example" has no credentials` + "\n/start/rc:2:55: docker_credentials_helper must be a string, not a fraction"
+	files := map[string]string{"/start/rc": bad, "/own": `provider_installation { oci_mirror { repository_template = "r.example/x" include = ["a/b"] } }`}
+	c := mustLoad(t, linux(files, "TF_CLI_CONFIG_FILE=rc"), terraform)
+	_, err := c.OCICredentials(t.Context(), repository(t, "a.example/x"))
+	sourcetest.Equal(t, errText(err), want)
+	sourcetest.Equal(t, settingsText(c), "CLI configuration=/start/rc TF_CLI_CONFIG_FILE")
+	_, diags := load(linux(files, "TF_CLI_CONFIG_FILE=rc", "LARDER_CONFIG=/own"), terraform)
+	sourcetest.Equal(t, strings.ReplaceAll(brief(diags), "rc:", "/start/rc:"), want)
+
+	files["/start/rc"] = `oci_credentials "a.example" { ` + ociLogin + " }\n" + more
+	c = mustLoad(t, linux(files, "TF_CLI_CONFIG_FILE=rc", "LARDER_CONFIG=/own"), terraform)
+	found, err := c.At("/else").OCICredentials(t.Context(), repository(t, "a.example/x"))
+	sourcetest.Expect(t, err == nil && found.Password == "s3cret-p", "%+v, %v", found, err)
+	sourcetest.Expect(t, strings.Contains(settingsText(c), "oci_credentials a.example=SECRET /start/rc:1"), "%s", settingsText(c))
+}
+
+// Labels are unique in all files, and there is one block with defaults.
+func TestOCIBlocksInSeveralFiles(t *testing.T) {
+	const dir = "/home/me/.terraform.d/"
+	_, diags := load(linux(map[string]string{
+		"/home/me/.tofurc": "oci_default_credentials {}\noci_credentials \"a.example\" { " + ociLogin + " }",
+		dir + "a.tfrc":     "oci_credentials \"b.example\" { " + ociLogin + " }\noci_credentials \"a.example\" { " + ociLogin + " }",
+		dir + "b.tfrc":     "oci_default_credentials {}",
+	}), tofu)
+	sourcetest.Equal(t, brief(diags), dir+"a.tfrc:2:17: second oci_credentials block for a.example; the first is at /home/me/.tofurc:2\n"+
+		dir+"b.tfrc:1:1: second oci_default_credentials block; the first is at /home/me/.tofurc:1")
+}
+
+func TestOCISettingsAreNoted(t *testing.T) {
+	c := mustLoad(t, rc("oci_credentials \"a.example/b\" { "+ociLogin+" }\noci_credentials \"a.example\" { docker_credentials_helper = \"pass\" }\n"+
+		"oci_default_credentials {\n docker_style_config_files = [\"a.json\", \"/b.json\"]\n docker_credentials_helper = \"x\"\n}"), tofu)
+	sourcetest.Equal(t, settingsText(c), "CLI configuration=/start/rc TF_CLI_CONFIG_FILE\n"+
+		"oci_credentials a.example/b=SECRET /start/rc:1\noci_credentials a.example=docker-credential-pass /start/rc:2\n"+
+		"docker_style_config_files=a.json, /b.json /start/rc:4\ndocker_credentials_helper=x /start/rc:5")
+	c = mustLoad(t, rc("oci_default_credentials { docker_style_config_files = [] }"), tofu)
+	sourcetest.Equal(t, settingsText(c), "CLI configuration=/start/rc TF_CLI_CONFIG_FILE\ndocker_style_config_files=none /start/rc:1")
 }

@@ -34,8 +34,7 @@ func TestPipesDoNotBlock(t *testing.T) {
 func TestPipesAreReadUntilTheContextIsDone(t *testing.T) {
 	pipe := filepath.Join(t.TempDir(), "pipe")
 	check(t, syscall.Mkfifo(pipe, 0o600))
-	writer, err := os.OpenFile(pipe, os.O_RDWR, 0)
-	check(t, err)
+	writer := sourcetest.Must(os.OpenFile(pipe, os.O_RDWR, 0))(t)
 	load := func(ctx context.Context) (*cliconfig.Config, error) {
 		m := cliconfig.This()
 		m.Environ = []string{"HOME=" + t.TempDir(), "TF_CLI_CONFIG_FILE=" + pipe}
@@ -44,11 +43,10 @@ func TestPipesAreReadUntilTheContextIsDone(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
-	_, err = load(ctx)
+	_, err := load(ctx)
 	sourcetest.Expect(t, strings.Contains(errText(err), context.DeadlineExceeded.Error()),
 		"got %v, want an error of the context", err)
-	_, err = writer.WriteString(`plugin_cache_dir = "/from/pipe"`)
-	sourcetest.Check(t, err)
+	sourcetest.Must(writer.WriteString(`plugin_cache_dir = "/from/pipe"`))(t)
 	time.AfterFunc(100*time.Millisecond, func() { writer.Close() })
 	config, err := load(t.Context())
 	sourcetest.Expect(t, err == nil && config.PluginCacheDir == "/from/pipe", "got %q, %v", config.PluginCacheDir, err)

@@ -147,8 +147,7 @@ func TestPolicyOfTheSiteIsNotSkipped(t *testing.T) {
 func TestPolicyOfARepository(t *testing.T) {
 	dir := t.TempDir()
 	check(t, os.WriteFile(filepath.Join(dir, ".larder.hcl"), []byte("policy { require_signed = true }\npolicy { deny = [\"acme/*\"] }"), 0o600))
-	c, err := cliconfig.ReadCheckout(dir)
-	check(t, err)
+	c := sourcetest.Must(cliconfig.ReadCheckout(dir))(t)
 	sourcetest.Expect(t, len(c.Policy) == 2 && c.Policy[0].Layer == policy.Repository && c.Policy[1].Line == 2, "got %v", c.Policy)
 }
 

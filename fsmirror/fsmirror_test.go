@@ -58,8 +58,7 @@ func found(t *testing.T, m *fsmirror.Mirror, dir, version, platform string) stri
 		return ""
 	}
 	check(t, err)
-	path, err := filepath.Rel(dir, pkg.Location.Archive+pkg.Location.Dir)
-	check(t, err)
+	path := sourcetest.Must(filepath.Rel(dir, pkg.Location.Archive+pkg.Location.Dir))(t)
 	return filepath.ToSlash(path)
 }
 
@@ -154,8 +153,7 @@ func TestConfined(t *testing.T) {
 		_, top := mirror(t, tt.layout)
 		m := fsmirror.New(filepath.Join(top, "m"), fsmirror.Options{Confined: true})
 		sourcetest.Equal(t, found(t, m, top, "1.0.0", "linux_amd64"), tt.want, tt.layout)
-		strays, err := m.Strays(t.Context())
-		check(t, err)
+		strays := sourcetest.Must(m.Strays(t.Context()))(t)
 		leaves := ""
 		for _, s := range strays {
 			if s.Leaves {
@@ -164,7 +162,7 @@ func TestConfined(t *testing.T) {
 		}
 		sourcetest.Equal(t, filepath.ToSlash(leaves), tt.leaves, tt.layout)
 		check(t, sourcetest.Symlink(t, "m", filepath.Join(top, "base")))
-		_, err = fsmirror.New(filepath.Join(top, "base"), fsmirror.Options{Confined: true}).Package(t.Context(), packageID(t, "a.com/b/x", "1.0.0", "linux_amd64"))
+		_, err := fsmirror.New(filepath.Join(top, "base"), fsmirror.Options{Confined: true}).Package(t.Context(), packageID(t, "a.com/b/x", "1.0.0", "linux_amd64"))
 		sourcetest.Equal(t, err == nil, tt.want != "", "through a link", tt.layout, err)
 	}
 }
@@ -193,8 +191,7 @@ func TestProviders(t *testing.T) {
 		sources.OpenTofu:  "a.com/b/x испытание.com/b/ü",
 	} {
 		_, dir := mirror(t, layout)
-		got, err := fsmirror.New(dir, fsmirror.Options{Engine: engine}).Providers(t.Context())
-		check(t, err)
+		got := sourcetest.Must(fsmirror.New(dir, fsmirror.Options{Engine: engine}).Providers(t.Context()))(t)
 		got = slices.DeleteFunc(got, func(p sources.Provider) bool { return p.Host == "localhost:8443" })
 		sourcetest.Equal(t, fmt.Sprint(got), "["+want+"]", engine, got, want)
 	}
@@ -226,8 +223,7 @@ func TestPackagesArePlainData(t *testing.T) {
 	} {
 		id := packageID(t, "a.com/b/x", tt.version, "linux_amd64")
 		tt.want.ID, tt.want.Source, tt.want.Kind = id, source, sources.FromFilesystem
-		got, err := m.Package(t.Context(), id)
-		check(t, err)
+		got := sourcetest.Must(m.Package(t.Context(), id))(t)
 		sourcetest.Equal(t, fmt.Sprintf("%+v", got), fmt.Sprintf("%+v", tt.want), got, tt.want)
 	}
 }
@@ -237,8 +233,7 @@ func TestDetails(t *testing.T) {
 		a.com/b/x/1.0.0/linux_amd64/
 		a.com/b/x/terraform-provider-x_1.0.0_darwin_arm64.zip
 		a.com/b/x/terraform-provider-x_2.0.0_linux_amd64.zip`)
-	l, err := m.Versions(t.Context(), packageID(t, "a.com/b/x", "1.0.0", "linux_amd64").Provider)
-	sourcetest.Check(t, err)
+	l := sourcetest.Must(m.Versions(t.Context(), packageID(t, "a.com/b/x", "1.0.0", "linux_amd64").Provider))(t)
 	sourcetest.Equal(t, fmt.Sprint(l.Details), "map[1.0.0:{[darwin_arm64 linux_amd64] []} 2.0.0:{[linux_amd64] []}]", "details")
 }
 
@@ -299,9 +294,7 @@ func TestDirectoryThatCannotBeSearched(t *testing.T) {
 				t.Errorf("%s: got %q, want %q", base, err, want)
 			}
 		}
-		if named == "absent" && len(sources.Hints(versionsErr)) == 0 {
-			t.Errorf("%s: no hint", base)
-		}
+		sourcetest.Expect(t, named != "absent" || len(sources.Hints(versionsErr)) != 0, "%s: no hint", base)
 	}
 }
 
@@ -323,8 +316,7 @@ func TestStraysAreReported(t *testing.T) {
 		a.com/b/x/.staging
 		.larder/lock/x
 		README.md`)
-	all, err := m.Strays(t.Context())
-	check(t, err)
+	all := sourcetest.Must(m.Strays(t.Context()))(t)
 	var got []string
 	for _, s := range all {
 		path, err := filepath.Rel(dir, s.Path)
@@ -336,9 +328,8 @@ func TestStraysAreReported(t *testing.T) {
 		a.com/b/x/terraform-provider-x_4.0.0_linux_amd64.zip a.com/b/x/v2.0.0 linux_amd64 terraform-provider-old_v1.0.0`)
 	sourcetest.EqualSlices(t, got, want)
 	listing, err := m.Versions(t.Context(), provider(t, "a.com/b/x"))
-	if err != nil || len(listing.Warnings) != 6 {
-		t.Errorf("warnings about x's directory: %q, %v, want 6", listing.Warnings, err)
-	}
+	sourcetest.Expect(t, err == nil && len(listing.Warnings) == 6,
+		"warnings about x's directory: %q, %v, want 6", listing.Warnings, err)
 }
 
 func TestVersionZeroWarning(t *testing.T) {
@@ -370,15 +361,13 @@ func TestEvidence(t *testing.T) {
 		"3.0.0": {"", 1}, // broken
 		"4.0.0": {"", 0}, // not used for a directory
 	} {
-		pkg, err := m.Package(t.Context(), packageID(t, "a.com/b/x", version, "linux_amd64"))
-		check(t, err)
+		pkg := sourcetest.Must(m.Package(t.Context(), packageID(t, "a.com/b/x", version, "linux_amd64")))(t)
 		var sums string
 		if pkg.Signed != nil {
 			sums = string(pkg.Signed.Sums)
 		}
-		if sums != want.sums || len(pkg.Warnings) != want.warnings {
-			t.Errorf("%s: got %q, warnings %q", version, sums, pkg.Warnings)
-		}
+		sourcetest.Expect(t, sums == want.sums && len(pkg.Warnings) == want.warnings,
+			"%s: got %q, warnings %q", version, sums, pkg.Warnings)
 	}
 }
 
@@ -401,4 +390,62 @@ func TestTreeIsReadOnce(t *testing.T) {
 	create(t, dir, "a.com/b/x/2.0.0/linux_amd64/")
 	listing, err := m.Versions(t.Context(), p)
 	sourcetest.Expect(t, err == nil && len(listing.Versions) == 1, "got %v, %v, want what there was at first", listing, err)
+}
+
+var check = sourcetest.Check
+
+func TestContract(t *testing.T) {
+	for name, write := range map[string]func(*sourcetest.World, string, ...string){
+		"packed":   (*sourcetest.World).WritePacked,
+		"unpacked": (*sourcetest.World).WriteUnpacked,
+	} {
+		t.Run(name, func(t *testing.T) {
+			sourcetest.Run(t, func(t *testing.T, w *sourcetest.World) (sources.Source, func()) {
+				dir := t.TempDir()
+				write(w, dir)
+				outage := func() {
+					check(t, os.RemoveAll(dir))
+				}
+				return fsmirror.New(dir, fsmirror.Options{}), outage
+			})
+		})
+	}
+}
+
+// elsewhere is a source that has every package at a URL, with a hash.
+type elsewhere struct {
+	sources.Source
+	hash sources.Hash
+	err  error
+}
+
+func (e elsewhere) Package(_ context.Context, id sources.PackageID) (sources.Package, error) {
+	return sources.Package{ID: id, Location: sources.Location{URL: "https://example.test/x.zip"}, Hashes: []sources.Hash{e.hash}}, e.err
+}
+
+func TestNearby(t *testing.T) {
+	const zhOfX = "zh:2d711642b726b04401627ca9fbac32f5c8530fb1903cc4db02258717921a4881"
+	dir := t.TempDir()
+	path := filepath.Join(dir, "example.test", "acme", "widget", "terraform-provider-widget_1.0.0_linux_amd64.zip")
+	check(t, errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte("x"), 0o644)))
+	p, _ := sources.ParseProvider("example.test/acme/widget", sources.Terraform)
+	failed := errors.New("no answer")
+	for _, test := range []struct {
+		name    string
+		version string
+		from    elsewhere
+		near    bool
+	}{
+		{"the same archive", "1.0.0", elsewhere{hash: zhOfX}, true},
+		{"another archive", "1.0.0", elsewhere{hash: "zh:00"}, false},
+		{"another version", "2.0.0", elsewhere{hash: zhOfX}, false},
+		{"no answer", "1.0.0", elsewhere{hash: zhOfX, err: failed}, false},
+	} {
+		v, _ := sources.ParseVersion(test.version)
+		id := sources.PackageID{Provider: p, Version: v, Platform: sources.Platform{OS: "linux", Arch: "amd64"}}
+		mirrors := []*fsmirror.Mirror{fsmirror.New(filepath.Join(dir, "none"), fsmirror.Options{}), fsmirror.New(dir, fsmirror.Options{})}
+		pkg, err := fsmirror.Nearby(test.from, mirrors).Package(context.Background(), id)
+		sourcetest.Expect(t, errors.Is(err, test.from.err) && (pkg.Location.Archive == path) == test.near,
+			"%s: got %+v, %v", test.name, pkg.Location, err)
+	}
 }

@@ -26,9 +26,8 @@ func FuzzArchiveName(f *testing.F) {
 		}
 		canonical := sources.FilePrefix + typ + "_" + v.String() + "_" + platform.String() + ".zip"
 		sameType, again, samePlatform, ok := ParseArchiveName(canonical)
-		if !ok || sameType != typ || again != v || samePlatform != platform {
-			t.Errorf("%q: %q parsed again is %s %s %s, %v", name, canonical, sameType, again, samePlatform, ok)
-		}
+		sourcetest.Expect(t, ok && sameType == typ && again == v && samePlatform == platform,
+			"%q: %q parsed again is %s %s %s, %v", name, canonical, sameType, again, samePlatform, ok)
 	})
 }
 
@@ -62,7 +61,6 @@ func TestUnrelatedFilesAreNotStrays(t *testing.T) {
 		check(t, os.Mkdir(filepath.Join(dir, name), 0o755))
 	}
 	strays, err := New(dir, Options{}).Strays(t.Context())
-	if err != nil || len(strays) != 1 || filepath.Base(strays[0].Path) != "xn--e1afmkfd.test" {
-		t.Errorf("strays are %v, %v", strays, err)
-	}
+	sourcetest.Expect(t, err == nil && len(strays) == 1 && filepath.Base(strays[0].Path) == "xn--e1afmkfd.test",
+		"strays are %v, %v", strays, err)
 }

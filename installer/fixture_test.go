@@ -545,3 +545,5 @@ func (s *fakeStore) has() string {
 	}
 	return strings.Join(slices.Sorted(slices.Values(all)), "\n")
 }
+
+func TestMain(m *testing.M) { os.Exit(sourcetest.Sampling{M: m, InMemory: true}.Run()) }

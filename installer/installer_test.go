@@ -1,6 +1,7 @@
 package installer_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -9,6 +10,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/larder-cli/larder/installer"
 	"github.com/larder-cli/larder/installer/acquire"
@@ -365,33 +368,6 @@ func TestReadOnlyLock(t *testing.T) {
 	}
 }
 
-// The state may require providers that the configuration does not require.
-func TestUnreadState(t *testing.T) {
-	for _, unread := range []bool{false, true} {
-		for _, opts := range []struct{ readOnly, upgrade bool }{{}, {readOnly: true}, {upgrade: true}} {
-			t.Run(fmt.Sprintf("unread %t, %+v", unread, opts), func(t *testing.T) {
-				f := newFixture(t)
-				f.root.StateUnread, f.root.ReadOnlyLock, f.opts.Upgrade = unread, opts.readOnly, opts.upgrade
-				f.source.add(widget, nil)
-				f.source.add("gadget 2.0.0 linux_amd64", nil)
-				f.require("widget", "")
-				f.lock("gadget 1.0.0", "h1:a", "zz:b")
-				f.lock("widget 1.0.0", h1(widget))
-				result, err := f.install()
-				_, refused := errors.AsType[*installer.LockChangedError](err)
-				switch want := "gadget 1.0.0 h1:a zz:b\nwidget 1.0.0 " + string(h1(widget)); {
-				case unread && (err != nil || len(result.Warnings) > 0 || !result.Lock.None() || f.locked() != want):
-					t.Errorf("got %v, %q, %v; locked is\n%s\nnot\n%s", err, result.Warnings, result.Lock, f.locked(), want)
-				case !unread && len(result.Lock.Removed) != 1 || refused != (!unread && opts.readOnly):
-					t.Errorf("got %v, %v", err, result.Lock)
-				case len(f.store.installed) != 1:
-					t.Errorf("installed %v", f.store.installed)
-				}
-			})
-		}
-	}
-}
-
 // Where an engine runs elsewhere, the store has the packages, and the lock file their hashes.
 func TestElsewhere(t *testing.T) {
 	f := newFixture(t)
@@ -408,68 +384,6 @@ func TestElsewhere(t *testing.T) {
 	result, err = f.install()
 	f.must(err)
 	sourcetest.Equal(t, outcome(result), widget+": already installed, self-signed")
-}
-
-func TestDryRunWritesNothing(t *testing.T) {
-	f := newFixture(t)
-	f.root.DryRun = true
-	f.source.add(widget, signed)
-	f.source.add("gadget 2.0.0 linux_amd64", nil)
-	f.store.keep("gadget 2.0.0 linux_amd64", sources.HashOnly, nil)
-	f.require("gadget", "")
-	f.require("widget", "")
-	result, err := f.install()
-	f.must(err)
-	want := "gadget 2.0.0 linux_amd64: from the cache, hash only\nwidget 1.0.0 linux_amd64: would be fetched, self-signed"
-	sourcetest.Equal(t, outcome(result), want)
-	sourcetest.Expect(t, !strings.Contains(f.source.log(), "download"), "asked for\n%s", f.source.log())
-	sourcetest.Equal(t, f.store.has()+f.locked()+fmt.Sprint(f.store.installed), "gadget 2.0.0 linux_amd64map[]",
-		"stored, locked and linked")
-	sourcetest.Expect(t, !result.Lock.Written && len(result.Lock.Added) == 2, "got %+v", result.Lock)
-}
-
-func TestPlatforms(t *testing.T) {
-	f := newFixture(t)
-	f.opts.Platforms = []sources.Platform{platform("linux_amd64"), platform("darwin_arm64")}
-	f.source.add(widget, nil)
-	f.source.add(mac, nil)
-	f.require("widget", "")
-	result, err := f.install()
-	f.must(err)
-	sourcetest.Equal(t, outcome(result), widget+": fetched, hash only\n"+mac+": fetched, hash only")
-	sourcetest.Equal(t, f.locked(), "widget 1.0.0 "+strings.Join(sorted(string(h1(widget)), string(h1(mac))), " "))
-}
-
-// A provider that fails does not stop the others, but no lock file is written.
-func TestOneFails(t *testing.T) {
-	f := newFixture(t)
-	f.source.add(widget, nil)
-	f.source.add("gadget 1.0.0 linux_amd64", func(p *sources.Package) { p.Location.URL = "https://gone.test/" })
-	for _, typ := range []string{"gadget", "widget", "unknown"} {
-		f.require(typ, "")
-	}
-	result, err := f.install()
-	sourcetest.Equal(t, outcome(result), widget+": fetched, hash only")
-	if err == nil || !strings.Contains(err.Error(), "gadget 1.0.0 linux_amd64: registry example.test: no answer") || !errors.Is(err, sources.ErrNotFound) {
-		t.Errorf("got %v", err)
-	}
-	sourcetest.Equal(t, f.locked(), "", "locked")
-	sourcetest.Equal(t, len(f.told(acquire.Failed)), 2, "failures")
-}
-
-// The entries of providers that are no longer required are removed, except for
-// unmanaged providers.
-func TestUnmanaged(t *testing.T) {
-	f := newFixture(t)
-	f.source.add(widget, fromMirror())
-	f.require("widget", "")
-	f.lock("debugged 1.0.0", "h1:x=")
-	f.lock("gone 1.0.0")
-	f.root.Unmanaged = []sources.Provider{provider("debugged"), provider("unlocked")}
-	result, err := f.install()
-	f.must(err)
-	sourcetest.Equal(t, f.locked(), "debugged 1.0.0 h1:x=\nwidget 1.0.0 "+string(h1(widget)))
-	sourcetest.Equal(t, result.Lock.String(), "add example.test/acme/widget; remove example.test/acme/gone")
 }
 
 func TestCancel(t *testing.T) {
@@ -590,13 +504,89 @@ func TestLocksHashesFromOpenTofuRegistry(t *testing.T) {
 	}
 }
 
-// The recorded origin contains no credentials.
-func TestOriginHasNoSecrets(t *testing.T) {
+// A swappedStore is a store in which another program changes packages for a while,
+// between verification and linking.
+type swappedStore struct {
+	*fakeStore
+	until time.Time
+}
+
+func (s swappedStore) Workdir(_, providers string) sources.Workdir {
+	return swappedWorkdir{fakeWorkdir{s.fakeStore, providers}, s.until}
+}
+
+type swappedWorkdir struct {
+	fakeWorkdir
+	until time.Time
+}
+
+func (w swappedWorkdir) Link(ctx context.Context, s sources.Stored) (sources.LinkMode, error) {
+	if time.Now().Before(w.until) {
+		return "", sources.ErrSwapped
+	}
+	return w.fakeWorkdir.Link(ctx, s)
+}
+
+// Terraform may take a while to unpack over packages in a cache, and several
+// processes even longer. Larder waits for them, but not forever.
+func TestWaitsWhilePackagesChange(t *testing.T) {
+	for _, c := range []struct {
+		lasts time.Duration
+		fails bool
+	}{{20 * time.Second, false}, {time.Hour, true}} {
+		f := newFixture(t)
+		f.source.add("widget 1.0.0 linux_amd64", nil)
+		f.require("widget", "")
+		synctest.Test(t, func(t *testing.T) {
+			begun := time.Now()
+			store := swappedStore{f.store, begun.Add(c.lasts)}
+			_, err := installer.New(f.source, store, f.source, f.opts).Install(t.Context(), f.root)
+			if !c.fails {
+				sourcetest.Check(t, err)
+				return
+			}
+			sourcetest.ErrorIs(t, err, sources.ErrSwapped)
+			sourcetest.Expect(t, time.Since(begun) < time.Minute, "it took %s", time.Since(begun))
+			hints := strings.Join(sources.Hints(err), "\n")
+			sourcetest.Expect(t, strings.Contains(hints, "terraform init"), "hints: %s", hints)
+		})
+	}
+}
+
+const mac = "widget 1.0.0 darwin_arm64"
+
+// releaseForTwo creates a signed release for two platforms. The recorded archive for
+// the other one is was, with evidence if evident is set.
+func releaseForTwo(t *testing.T, was sources.Hash, evident bool) *fixture {
 	f := newFixture(t)
-	f.source.add(widget, func(p *sources.Package) { p.Location.URL += "?signature=secret" })
-	f.source.archives[f.source.packages[id(widget)].Location.URL] = widget
+	f.source.add(widget, func(p *sources.Package) {
+		sum, _ := strings.CutPrefix(string(zh(mac)), "zh:")
+		signed(p)
+		p.Signed.Sums = fmt.Appendf(p.Signed.Sums, "%s  %s\n", sum, id(mac).Filename())
+		p.Signed.Signature = sourcetest.Publisher().Sign(p.Signed.Sums)
+	})
+	before := sources.Stored{ID: id(mac), H1: h1("before"), ZH: was}
+	if evident {
+		p := sources.Package{Filename: id(mac).Filename(), Hashes: []sources.Hash{cmp.Or(was, zh(mac))}}
+		signed(&p)
+		before.Signed = p.Signed
+	}
+	f.store.known[id(mac)] = before
 	f.require("widget", "")
-	result, err := f.install()
-	f.must(err)
-	sourcetest.Equal(t, result.Packages[0].Package.Origin, "https://example.test/example.test/acme/widget/1.0.0/linux_amd64.zip")
+	return f
+}
+
+// A package of a republished release is refused also if the store has it, in a dry run, and while locking.
+func TestRepublishedForAnotherPlatformElsewhere(t *testing.T) {
+	for _, dryRun := range []bool{false, true} {
+		f := releaseForTwo(t, zh("another"), true)
+		f.root.DryRun = dryRun
+		f.store.keep(widget, sources.HashOnly, nil)
+		_, err := f.install()
+		sourcetest.Expect(t, err != nil, "installed; dry run %t", dryRun)
+	}
+	f := releaseForTwo(t, zh("another"), true)
+	f.store.known[id(widget)] = sources.Stored{ID: id(widget), H1: h1(widget), ZH: zh(widget), Proof: sources.Proof{Matched: true}}
+	_, err := f.locker().Lock(t.Context(), f.root)
+	sourcetest.Expect(t, err != nil, "locked")
 }

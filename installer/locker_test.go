@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -299,4 +300,339 @@ func TestLockerOffline(t *testing.T) {
 func republished(err error) bool {
 	_, ok := errors.AsType[*acquire.RepublishedError](err)
 	return ok
+}
+
+const (
+	onWindows = "widget 1.0.0 windows_amd64"
+	onPlan9   = "widget 1.0.0 plan9_386"
+)
+
+// signedAll signs the archives of these packages together as the publisher.
+func signedAll(packages ...string) func(*sources.Package) {
+	return func(p *sources.Package) {
+		key := sourcetest.Publisher()
+		var sums []byte
+		for _, text := range packages {
+			sum, _ := strings.CutPrefix(string(zh(text)), "zh:")
+			sums = fmt.Appendf(sums, "%s  terraform-provider-%s.zip\n", sum, strings.ReplaceAll(text, " ", "_"))
+		}
+		p.Signed = &sources.Signed{Sums: sums, Signature: key.Sign(sums), Keys: []sources.Key{{Armor: key.Armor()}}}
+	}
+}
+
+// newUnknownFixture has a package for three platforms, and signed checksums for a
+// fourth, which the registry lacks. The root module requires it, and is locked on
+// Linux.
+func newUnknownFixture(t *testing.T) *fixture {
+	f := newFixture(t)
+	edit := signedAll(onLinux, onDarwin, onWindows, onPlan9)
+	for _, text := range []string{onLinux, onDarwin, onWindows} {
+		f.source.add(text, edit)
+	}
+	f.require("widget", "")
+	return f
+}
+
+func (f *fixture) evidence() *sources.Signed {
+	var p sources.Package
+	signedAll(onLinux, onDarwin, onWindows, onPlan9)(&p)
+	return p.Signed
+}
+
+// foreignArchive and foreignContents are invented hashes.
+const foreignContents = sources.Hash("h1:AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=")
+
+var foreignArchive = zh("invented")
+
+// unknown returns "LINE HASH" and the properties of each unknown hash.
+func unknown(r *installer.Result) string {
+	names := map[sources.Hash]string{
+		foreignContents: "contents", foreignArchive: "archive", h1(onDarwin): "darwin", h1(onWindows): "windows",
+	}
+	var all []string
+	for _, u := range r.Unknown {
+		text := fmt.Sprintf("%d %s", u.Line, names[u.Hash])
+		if u.Refused {
+			text += " refused"
+		}
+		all = append(all, text)
+	}
+	return strings.Join(all, ", ")
+}
+
+func TestUnknownHashes(t *testing.T) {
+	h := func(hashes ...sources.Hash) []sources.Hash { return hashes }
+	genuine := h(h1(onLinux), zh(onLinux), zh(onDarwin), zh(onWindows), zh(onPlan9))
+	with := func(more ...sources.Hash) []sources.Hash { return slices.Concat(genuine, more) }
+	remembered := func(text string, verdict sources.Verdict, signed bool) func(*fixture) {
+		return func(f *fixture) {
+			known := sources.Stored{ID: id(text), H1: h1(text), ZH: zh(text), Proof: proven(id(text), verdict)}
+			if signed {
+				known.Signed = f.evidence()
+			}
+			f.store.known[id(text)] = known
+		}
+	}
+	onLinuxKnown := remembered(onLinux, sources.SelfSigned, true)
+	fromRegistry := "download linux_amd64, package linux_amd64"
+	for _, c := range []struct {
+		name   string
+		locked []sources.Hash // on lines from 5 on
+		prior  func(*fixture)
+		strict bool
+		want   string
+		asked  string
+	}{
+		{name: "complete and genuine", locked: genuine, asked: fromRegistry},
+		{name: "only from the cache", locked: genuine, prior: onLinuxKnown},
+		{name: "invented", locked: with(foreignContents, foreignArchive), want: "11 archive", asked: fromRegistry},
+		{name: "invented, only from the cache", locked: with(foreignContents, foreignArchive), prior: onLinuxKnown, want: "11 archive"},
+		{name: "altered", locked: h(h1(onLinux), zh(onLinux), foreignArchive), prior: onLinuxKnown, want: "7 archive"},
+		{name: "twice in the file", locked: with(foreignArchive, foreignArchive), prior: onLinuxKnown, want: "10 archive"},
+		{name: "genuine, of another platform", locked: with(h1(onDarwin)), prior: onLinuxKnown},
+		{name: "unknown schemes", locked: with("h9:x", "zz:"), prior: onLinuxKnown},
+		{name: "strict, invented", locked: with(foreignContents, foreignArchive), strict: true, want: "10 contents, 11 archive", asked: fromRegistry},
+		{name: "strict, of another platform", locked: with(h1(onDarwin)), prior: onLinuxKnown, strict: true, want: "10 darwin"},
+		{name: "strict, of another recorded platform", locked: with(h1(onDarwin), foreignContents), strict: true, want: "11 contents", prior: func(f *fixture) {
+			onLinuxKnown(f)
+			remembered(onDarwin, sources.SelfSigned, true)(f)
+		}},
+		{name: "strict, of another platform that was only imported", locked: with(h1(onDarwin)), strict: true, want: "10 darwin", prior: func(f *fixture) {
+			onLinuxKnown(f)
+			remembered(onDarwin, sources.HashOnly, false)(f)
+		}},
+
+		{name: "no signed checksums are known", locked: with(foreignContents), asked: fromRegistry, prior: func(f *fixture) {
+			for pid, p := range f.source.packages {
+				fromMirror(h1(onLinux))(&p)
+				p.Signed = nil
+				f.source.packages[pid] = p
+			}
+		}},
+		{name: "signed checksums in the store", locked: with(foreignArchive), want: "10 archive", asked: fromRegistry, prior: func(f *fixture) {
+			unsigned(f, onLinux)
+			f.kept = f.evidence()
+		}},
+		{name: "signed checksums in the store, altered", locked: with(foreignArchive), asked: fromRegistry, prior: func(f *fixture) {
+			unsigned(f, onLinux)
+			f.kept = f.evidence()
+			f.kept.Sums = append(f.kept.Sums, "# altered\n"...)
+		}},
+		{name: "signed checksums in the store, of other archives", locked: h(h1(onLinux), zh(onDarwin), zh("repacked"), foreignArchive), asked: fromRegistry, prior: func(f *fixture) {
+			unsigned(f, "repacked")
+			f.kept = f.evidence()
+		}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			f := newUnknownFixture(t)
+			f.lock("widget 1.0.0", c.locked...)
+			if c.prior != nil {
+				c.prior(f)
+			}
+			if f.kept != nil {
+				f.store.evidence = map[sources.Version]*sources.Signed{id(onLinux).Version: f.kept}
+			}
+			locker := &installer.Locker{Installer: installer.New(f.source, f.store, f.source, f.opts), Strict: c.strict}
+			result, err := locker.Lock(t.Context(), f.root)
+			f.must(err)
+			sourcetest.Equal(t, unknown(result), c.want, "unknown")
+			sourcetest.Equal(t, asked(f), c.asked, "asked for")
+			want := slices.Sorted(slices.Values(append(c.locked, result.Lock.Entries[0].Hashes...)))
+			lock, ds := lockfile.Read(f.lockPath())
+			f.must(ds.Err())
+			now, _ := lock.Entry(provider("widget"))
+			slices.Sort(now.Hashes)
+			sourcetest.EqualSlices(t, slices.Compact(now.Hashes), slices.Compact(want), "locked")
+		})
+	}
+}
+
+// unsigned offers the package for Linux in a mirror without signed checksums, with
+// the text as its archive.
+func unsigned(f *fixture, text string) {
+	p := f.source.packages[id(onLinux)]
+	fromMirror(zh(text))(&p)
+	p.Signed = nil
+	f.source.packages[id(onLinux)] = p
+	f.source.archives[p.Location.URL] = text
+}
+
+// asked returns the requests, by platform.
+func asked(f *fixture) string {
+	var all []string
+	for _, line := range f.source.asked {
+		line = strings.TrimSuffix(strings.Replace(line, "https://example.test/", "", 1), ".zip")
+		words := strings.FieldsFunc(line, func(r rune) bool { return r == ' ' || r == '/' })
+		all = append(all, words[0]+" "+words[len(words)-1])
+	}
+	slices.Sort(all)
+	return strings.Join(all, ", ")
+}
+
+// The unknown hashes of a refused lock file are reported too.
+func TestUnknownHashesOfARefusedProvider(t *testing.T) {
+	f := newUnknownFixture(t)
+	f.lock("widget 1.0.0", foreignContents, foreignArchive)
+	result, err := f.locker().Lock(t.Context(), f.root)
+	sourcetest.Expect(t, err != nil, "not refused")
+	sourcetest.Equal(t, unknown(result), "6 archive refused")
+}
+
+// An upgrade locks the new version for the platforms of the old one's h1: hashes, as far
+// as these can be told without fetching packages.
+func TestUpgradeKeepsPlatforms(t *testing.T) {
+	const newLinux, newDarwin = "widget 1.1.0 linux_amd64", "widget 1.1.0 darwin_arm64"
+	stated := func(p *sources.Package) { // as network mirrors do
+		p.Kind = sources.FromNetwork
+		p.Hashes = append(p.Hashes, h1("widget "+p.ID.Version.String()+" "+p.ID.Platform.String()))
+	}
+	for _, c := range []struct {
+		name  string
+		edit  func(*sources.Package)
+		had   []sources.Hash
+		known string // package with a record
+		lacks string // package that the source lacks
+		want  []sources.Hash
+		warns string
+	}{
+		{"recorded", signed, []sources.Hash{h1(onLinux), h1(onDarwin)}, onDarwin, "", []sources.Hash{h1(newLinux), h1(newDarwin)}, ""},
+		{"stated by a mirror", stated, []sources.Hash{h1(onLinux), h1(onDarwin)}, "", "", []sources.Hash{h1(newLinux), h1(newDarwin)}, ""},
+		{"fetched", signed, []sources.Hash{h1(onLinux), h1(onDarwin)}, "", "", []sources.Hash{h1(newLinux), h1(newDarwin)}, ""},
+		{"of no package", signed, []sources.Hash{h1(onLinux), h1("nothing")}, "", "", []sources.Hash{h1(newLinux)}, "of 1.0.0 for platforms that are unknown here (1); to lock 1.1.0 for those, name each with --platform"},
+		{"as many as requested", signed, []sources.Hash{h1(onLinux)}, "", "", []sources.Hash{h1(newLinux)}, ""},
+		{"another platform than the requested one", signed, []sources.Hash{h1(onDarwin)}, onDarwin, "", []sources.Hash{h1(newLinux), h1(newDarwin)}, ""},
+		{"no longer there", signed, []sources.Hash{h1(onLinux), h1(onDarwin)}, onDarwin, newDarwin, []sources.Hash{h1(newLinux)}, "a hash of 1.0.0 for darwin_arm64, but none of 1.1.0: there is no such package"},
+		{"no signed checksums", nil, []sources.Hash{zh(onLinux), zh(onDarwin)}, "", "", []sources.Hash{h1(newLinux)}, "there are no signed checksums of 1.1.0"},
+		{"no hashes", signed, nil, "", "", []sources.Hash{h1(newLinux)}, ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			f := newLedgerFixture(t, c.edit)
+			f.source.add(newLinux, c.edit)
+			f.source.add(newDarwin, c.edit)
+			f.opts.Upgrade, f.opts.Platforms = true, f.opts.Platforms[:1]
+			f.lock("widget 1.0.0", c.had...)
+			if c.known != "" {
+				f.store.known[id(c.known)] = sources.Stored{ID: id(c.known), H1: h1(c.known), Proof: sources.Proof{Matched: true}}
+			}
+			if c.lacks != "" {
+				delete(f.source.packages, id(c.lacks))
+			}
+			_, err := f.locker().Lock(t.Context(), f.root)
+			f.must(err)
+			var got []sources.Hash
+			for _, word := range strings.Fields(f.locked()) {
+				if h := sources.Hash(word); h.Scheme() == sources.H1 {
+					got = append(got, h)
+				}
+			}
+			sourcetest.EqualSlices(t, got, sources.SortHashes(c.want), f.locked())
+			all := strings.Join(f.warnings(), "\n")
+			sourcetest.Expect(t, strings.Contains(all, c.warns) && (c.warns != "" || all == ""), "warned %q", all)
+		})
+	}
+}
+
+const wanted = "widget 1.0.0 linux_amd64"
+
+// An export is the data of a package in an export file.
+type export struct {
+	sources.Payload
+	sources.Provenance
+}
+
+// claimed returns a package in an export file with the contents text, and valid
+// evidence.
+func claimed(text string) export {
+	p := sources.Package{Hashes: []sources.Hash{zh(text)}, Filename: "widget.zip"}
+	signed(&p)
+	var e export
+	e.Imported = true
+	e.ZH, e.Signed, e.Origin, e.Filename = zh(text), p.Signed, "bundle.tar", "invented.zip"
+	e.Files = func(yield func(sources.Incoming, error) bool) {
+		yield(sources.Incoming{Path: "text", Data: strings.NewReader(text)}, nil)
+	}
+	return e
+}
+
+func (e export) into(f *fixture) (installer.Outcome, error) {
+	return installer.New(nil, f.store, nil, f.opts).Import(f.t.Context(), id(wanted), h1(wanted), e.Payload, e.Provenance)
+}
+
+// The claims about an imported package count only if the records of this machine
+// confirm them.
+func TestImport(t *testing.T) {
+	mine := sources.Stored{ID: id(wanted), H1: h1(wanted), ZH: zh(wanted), Filename: "widget.zip", Proof: sources.Proof{Matched: true}}
+	tests := []struct {
+		name  string
+		known func(*sources.Stored)
+		edit  func(*export)
+		want  string // verdict and whether the archive is known, or the error
+	}{
+		{"nothing is known", nil, nil, "hash only"},
+		{"archive is known, evidence is not", func(*sources.Stored) {}, nil, "signed, key from the mirror, widget.zip, signed"},
+		{"archive is known, nothing claimed", func(*sources.Stored) {}, func(p *export) { p.Signed = nil }, "hash only, widget.zip"},
+		{"another archive is claimed", func(*sources.Stored) {}, func(p *export) { p.ZH = zh("another") }, "hash only"},
+		{"no archive is claimed", func(*sources.Stored) {}, func(p *export) { p.ZH = "" }, "hash only"},
+		{"archive is known, evidence is forged", func(*sources.Stored) {}, func(p *export) { p.Signed.Signature = []byte("forged") }, "bad signature"},
+		{"archive is known, evidence is for others", func(*sources.Stored) {}, func(p *export) { p.Signed = claimed("another").Signed }, "not among the signed checksums"},
+		{"contents of the archive are not known", func(s *sources.Stored) { s.ZH = "" }, nil, "hash only"},
+		{"other contents are known", func(s *sources.Stored) { s.H1, s.ZH = h1("another"), zh("another") }, nil, "republished"},
+		{"other contents of the same archive", func(s *sources.Stored) { s.H1 = h1("another") }, nil, "republished"},
+		{"contents are others than claimed", nil, func(p *export) { p.Files = claimed("another").Files }, "should be h1:"},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			f := newFixture(t)
+			if test.known != nil {
+				known := mine
+				test.known(&known)
+				f.store.known[id(wanted)] = known
+			}
+			from := claimed(wanted)
+			if test.edit != nil {
+				test.edit(&from)
+			}
+			o, err := from.into(f)
+			if err != nil {
+				sourcetest.Expect(t, strings.Contains(err.Error(), test.want) && f.store.has() == "",
+					"got %v, stored %s", err, f.store.has())
+				return
+			}
+			got := o.Package.Report.Verdict.String()
+			if o.Package.ZH != "" {
+				got += ", " + o.Package.Filename
+			}
+			if o.Package.Signed != nil {
+				got += ", signed"
+			}
+			sourcetest.Equal(t, got, test.want)
+			sourcetest.Equal(t, string(o.How)+o.Package.Origin, string(installer.Imported)+"bundle.tar")
+		})
+	}
+}
+
+// An archive is verified like that of a mirror, and its evidence counts.
+func TestImportArchive(t *testing.T) {
+	for text, want := range map[string]string{wanted: "signed, key from the mirror", "another": "should be zh:"} {
+		f := newFixture(t)
+		from := claimed(wanted)
+		from.Files, from.Arriving, from.Imported = nil, strings.NewReader(text), false
+		o, err := from.into(f)
+		got := o.Package.Report.Verdict.String()
+		if err != nil {
+			got = err.Error()
+		}
+		sourcetest.Expect(t, strings.Contains(got, want) && (err == nil || f.store.has() == ""),
+			"%s: got %s, stored %s", text, got, f.store.has())
+	}
+}
+
+func TestImportKeepsStoredPackage(t *testing.T) {
+	f := newFixture(t)
+	f.store.keep(wanted, sources.SelfSigned, nil)
+	from := claimed(wanted)
+	from.Files = func(yield func(sources.Incoming, error) bool) { yield(sources.Incoming{}, errors.New("read")) }
+	o, err := from.into(f)
+	sourcetest.Expect(t, err == nil && o.How == installer.WasStored && o.Package.Report.Verdict == sources.SelfSigned,
+		"got %+v, %v", o, err)
 }

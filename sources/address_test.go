@@ -278,3 +278,156 @@ func FuzzPlatform(f *testing.F) {
 func unsafeName(s string) bool {
 	return s == "" || s == "." || s == ".." || strings.ContainsAny(s, "/\\\x00")
 }
+
+func TestParseFingerprint(t *testing.T) {
+	const v4 = "C874011F0AB405110D02105534365D9472D7468F"
+	v6 := strings.Repeat("0123456789ABCDEF", 4)
+	for _, tt := range []struct{ text, want, err, hint string }{
+		{v4, v4, "", ""},
+		{strings.ToLower(v4), v4, "", ""},
+		{"C874 011F 0AB4 0511 0D02  1055 3436 5D94 72D7 468F", v4, "", ""},
+		{v6, v6, "", ""},
+		{"72D7468F", "", `"72D7468F" is a key id, not a fingerprint`, "another key can have the same id"},
+		{"3436 5D94 72D7 468F", "", "is a key id", "40 or 64"},
+		{v4[1:], "", "has 39 digits", "40 or 64"},
+		{v6 + "0", "", "has 65 digits", "40 or 64"},
+		{"", "", "empty", "40 or 64"},
+		{"0x" + v4, "", "is not a fingerprint", "gpg --fingerprint"},
+		{"acme@example.org", "", "is not a fingerprint", "gpg --fingerprint"},
+		{v4[:39] + "G", "", "is not a fingerprint", ""},
+	} {
+		got, err := sources.ParseFingerprint(tt.text)
+		if tt.err == "" {
+			sourcetest.Expect(t, err == nil && string(got) == tt.want, "%q: got %q, %v", tt.text, got, err)
+			continue
+		}
+		if err == nil || !strings.Contains(err.Error(), tt.err) || !strings.Contains(strings.Join(sources.Hints(err), ""), tt.hint) {
+			t.Errorf("%q: got %q, %v, hints %q", tt.text, got, err, sources.Hints(err))
+		}
+	}
+	sourcetest.Equal(t, sources.Fingerprint("C874011F0A").Spaced(), "C874 011F 0A")
+}
+
+func TestParseRequirement(t *testing.T) {
+	for _, tt := range []struct{ typed, want string }{
+		{"aws", "registry.terraform.io/hashicorp/aws"},
+		{"aws@5.1.0", "registry.terraform.io/hashicorp/aws 5.1.0"},
+		{"HashiCorp/aws@~> 5.0", "registry.terraform.io/hashicorp/aws ~> 5.0"},
+		{"hashicorp/aws@ >=5,<6 ", "registry.terraform.io/hashicorp/aws >= 5.0.0, < 6.0.0"},
+		{"registry.opentofu.org/hashicorp/aws@5.0.0-beta1", "registry.opentofu.org/hashicorp/aws 5.0.0-beta1"},
+		{"example.test:8443/acme/widget@1", "example.test:8443/acme/widget 1.0.0"},
+
+		{"", `provider source "": not of the form`},
+		{"@1.0.0", `provider source "": not of the form`},
+		{"a/b/c/d", `provider source "a/b/c/d": not of the form`},
+		{"aws@", `"aws@" lacks a version constraint`},
+		{"aws@ ", `"aws@ " lacks a version constraint`},
+		{"aws@1.0@2.0", "aws: version constraint"},
+		{"aws@^5", `aws: version constraint "^5" has the unknown operator "^"`},
+		{"aws@latest", `aws: version constraint "latest"`},
+		{"-/aws", `provider source "-/aws" has no namespace`},
+		{"terraform.io/builtin/terraform", "is built into the engine"},
+	} {
+		r, err := sources.ParseRequirement(tt.typed, sources.Terraform)
+		got := strings.TrimSpace(r.Provider.String() + " " + r.Constraints.String())
+		if err != nil {
+			got = err.Error()
+		}
+		sourcetest.Expect(t, got == tt.want || err != nil && strings.Contains(got, tt.want),
+			"%q: got %s, want %s", tt.typed, got, tt.want)
+	}
+}
+
+// FuzzRequirement checks that an accepted requirement, printed in full and
+// parsed again, is the same.
+func FuzzRequirement(f *testing.F) {
+	for _, s := range []string{"aws", "aws@~> 5.0", "a.com:443/b/c@>= 1, != 1.2.0-rc1", "-/aws", "a@1@2", "@", "terraform.io/builtin/x"} {
+		f.Add(s, false)
+		f.Add(s, true)
+	}
+	f.Fuzz(func(t *testing.T, s string, tofu bool) {
+		e := sources.Terraform
+		if tofu {
+			e = sources.OpenTofu
+		}
+		r, err := sources.ParseRequirement(s, e)
+		if err != nil {
+			return
+		}
+		text := r.Provider.String()
+		if !r.Constraints.Empty() {
+			text += "@" + r.Constraints.String()
+		}
+		again, err := sources.ParseRequirement(text, e)
+		if err != nil || again.Provider != r.Provider || again.Constraints.String() != r.Constraints.String() {
+			t.Errorf("%q: %q parsed again is %v, %v", s, text, again, err)
+		}
+	})
+}
+
+func TestNearest(t *testing.T) {
+	known := []string{"install", "lock", "prefetch", "mirror", "bundle", "cache", "version", "help"}
+	for word, want := range map[string]string{
+		"instal": "install", "isntall": "install", "Install": "install", "inst": "install",
+		"loock": "lock", "prefech": "prefetch", "pre": "", "vesrion": "version",
+		"deploy": "", "": "", "x": "", "lo": "lock", "leap": "",
+	} {
+		sourcetest.Equal(t, sources.Nearest(word, known), want, word)
+	}
+	sourcetest.Equal(t, sources.Nearest("bat", []string{"cat", "bar"}), "cat", "the first of those equally near")
+}
+
+func TestNearestPlatform(t *testing.T) {
+	for text, want := range map[string]string{
+		"macos_arm64":    "darwin_arm64",
+		"macOS-aarch64":  "darwin_arm64",
+		"linux_amd46":    "linux_amd64",
+		"linux_x86_64":   "linux_amd64",
+		"Linux_AMD64":    "linux_amd64",
+		"win32_x64":      "windows_amd64",
+		"windows_i386":   "windows_386",
+		"linux_armv7":    "linux_arm",
+		"linux.amd64":    "linux_amd64",
+		"linux":          "",
+		"amd64":          "",
+		"beos_m68k":      "",
+		"linux_amd64_v1": "",
+	} {
+		sourcetest.Equal(t, sources.NearestPlatform(text), want, text)
+	}
+}
+
+func TestCutVersion(t *testing.T) {
+	for text, want := range map[string][2]string{
+		"acme/p1":          {"acme/p1", ""},
+		"acme/p1@1.0.0":    {"acme/p1", "1.0.0"},
+		"acme/p1@~> 1.0":   {"acme/p1", "~> 1.0"},
+		"acme/p1==1.0.0":   {"acme/p1", "1.0.0"},
+		"acme/p1@==1.0.0":  {"acme/p1", "1.0.0"},
+		"acme/p1 == 1.0.0": {"acme/p1", " 1.0.0"},
+		"acme/p1=1.0.0":    {"acme/p1", "=1.0.0"},
+		"acme/p1>=1,<2":    {"acme/p1", ">=1,<2"},
+		"acme/p1~>1.0":     {"acme/p1", "~>1.0"},
+		"acme/p1@":         {"acme/p1", ""},
+	} {
+		address, version, _ := sources.CutVersion(text)
+		sourcetest.Equal(t, [2]string{address, version}, want, text)
+	}
+}
+
+func TestVeryLongTexts(t *testing.T) {
+	long := strings.Repeat("x", 10_000)
+	parsers := map[string]func(string) error{
+		"version": func(s string) error { _, err := sources.ParseVersion(s); return err },
+		"hash":    func(s string) error { _, err := sources.ParseHash(s); return err },
+	}
+	for _, tt := range []struct{ parser, in string }{
+		{"version", "1.0.0-" + long}, {"version", "1.0.0+" + long}, {"version", long},
+		{"version", "1." + strings.Repeat("1", 10_000)},
+		{"hash", long}, {"hash", "h1:" + long},
+	} {
+		if err := parsers[tt.parser](tt.in); err == nil || len(err.Error()) > 500 {
+			t.Errorf("%s %.10q…: got error %v, want a short one", tt.parser, tt.in, err)
+		}
+	}
+}

@@ -86,9 +86,7 @@ var (
 
 func TestMethodApplies(t *testing.T) {
 	pattern := func(s string) sources.Pattern {
-		pt, err := sources.ParsePattern(s)
-		check(t, err)
-		return pt
+		return sourcetest.Must(sources.ParsePattern(s))(t)
 	}
 	for _, tt := range []struct {
 		include, exclude string
@@ -112,8 +110,7 @@ func TestMethodApplies(t *testing.T) {
 // Each method that applies answers, whatever the others answer, and the pattern that decides is known.
 func TestAsk(t *testing.T) {
 	pattern := func(s string) []sources.Pattern {
-		pt, err := sources.ParsePattern(s)
-		check(t, err)
+		pt := sourcetest.Must(sources.ParsePattern(s))(t)
 		return []sources.Pattern{pt}
 	}
 	excluded := &source{name: "excluded", versions: "3.0.0"}
@@ -143,8 +140,7 @@ func TestVersionsAreTheUnion(t *testing.T) {
 		&source{name: "b", err: notHere},
 		&source{name: "c", versions: "2.0.0 1.0.0", warnings: []string{"new", "old"}},
 	)
-	got, err := m.Versions(t.Context(), provider(t, "a/b"))
-	check(t, err)
+	got := sourcetest.Must(m.Versions(t.Context(), provider(t, "a/b")))(t)
 	if want := "[1.0.0 1.0.0+x 2.0.0] [old slow new]"; fmt.Sprint(got.Versions, got.Warnings) != want {
 		t.Errorf("got %v %v, want %s", got.Versions, got.Warnings, want)
 	}
@@ -359,4 +355,63 @@ func TestListingsTakeBoundedMemory(t *testing.T) {
 	kept := inUse() - before
 	sourcetest.Expect(t, kept < 40<<20, "%d bytes are kept", kept)
 	runtime.KeepAlive(m)
+}
+
+// TestMemoForgetsTheOldestAnswer checks that a Memo with a limit drops only its
+// oldest answers.
+func TestMemoForgetsTheOldestAnswer(t *testing.T) {
+	memo := sources.Memo[string, int]{Max: 2}
+	asked := map[string]int{}
+	for _, key := range []string{"a", "b", "a", "c", "c", "b", "a"} {
+		_, err := memo.Get(t.Context(), key, func() (int, error) {
+			asked[key]++
+			return 0, nil
+		})
+		sourcetest.Check(t, err)
+	}
+	for key, want := range map[string]int{"a": 2, "b": 1, "c": 1} {
+		sourcetest.Expect(t, asked[key] == want, "%s was asked %d times, not %d", key, asked[key], want)
+	}
+}
+
+// TestMemoForgetsWhatIsTooMuch checks that the recorded answers of a Memo never weigh more than its limit, also after some
+// were forgotten for another reason.
+func TestMemoForgetsWhatIsTooMuch(t *testing.T) {
+	memo := sources.Memo[int, int]{Max: 100, Weigh: func(v int) int { return v }}
+	asked := 0
+	get := func(key, weight int) {
+		_, err := memo.Get(t.Context(), key, func() (int, error) {
+			asked++
+			return weight, nil
+		})
+		sourcetest.Check(t, err)
+	}
+	for key := range 10 {
+		get(key, 20)
+	}
+	for _, key := range []int{9, 8, 7, 6, 5} {
+		get(key, 20)
+	}
+	sourcetest.Expect(t, asked == 10, "asked %d times, not 10: 5 answers have the weight 100", asked)
+	memo.Forget(5)
+	memo.Forget(5)
+	get(10, 20)
+	get(6, 20)
+	sourcetest.Expect(t, asked == 11, "asked %d times, not 11: a forgotten answer leaves room", asked)
+	get(11, 101)
+	get(11, 101)
+	get(6, 20)
+	sourcetest.Expect(t, asked == 14, "asked %d times, not 14: an answer above the limit is not recorded", asked)
+}
+
+// A hint of joined errors is a hint of each.
+func TestErrors(t *testing.T) {
+	one, two := errors.New("one"), errors.New("two")
+	inner := sources.WithHint(errors.Join(one, sources.WithHint(two, "second")), "both")
+	var got []string
+	for _, err := range sources.Errors(errors.Join(nil, inner, one)) {
+		got = append(got, fmt.Sprint(err, sources.Hints(err)))
+	}
+	sourcetest.EqualSlices(t, got, []string{"one [both]", "two [both second]", "one []"})
+	sourcetest.Equal(t, len(sources.Errors(nil)), 0)
 }

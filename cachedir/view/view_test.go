@@ -74,9 +74,7 @@ func TestMakeWithoutLinks(t *testing.T) {
 		var v *view.View
 		made := func() (files []string) {
 			t.Helper()
-			var err error
-			v, err = view.Make(t.Context(), home, workDir, "", packages)
-			sourcetest.Check(t, err)
+			v = sourcetest.Must(view.Make(t.Context(), home, workDir, "", packages))(t)
 			return contents(t, v.Providers)
 		}
 		var want []string
@@ -87,10 +85,8 @@ func TestMakeWithoutLinks(t *testing.T) {
 		at := func(file string) string {
 			return filepath.Join(v.Providers, filepath.FromSlash(packages[0].ID.Path()), file)
 		}
-		inCache, err := os.Stat(filepath.Join(packages[0].Dir, "provider"))
-		sourcetest.Check(t, err)
-		inView, err := os.Stat(at("provider"))
-		sourcetest.Check(t, err)
+		inCache := sourcetest.Must(os.Stat(filepath.Join(packages[0].Dir, "provider")))(t)
+		inView := sourcetest.Must(os.Stat(at("provider")))(t)
 		sourcetest.Expect(t, os.SameFile(inCache, inView) == hardlinks, "hardlinks are %v", !hardlinks)
 
 		sourcetest.Check(t, os.Remove(at("provider"))) // as if the first one was killed
@@ -143,8 +139,7 @@ func TestMakeLeavesExactlyThePackages(t *testing.T) {
 		sourcetest.EqualSlices(t, contents(t, v.Cache), nil, step.name+": plugin cache")
 		last = v
 	}
-	entries, err := os.ReadDir(last.Providers)
-	sourcetest.Check(t, err)
+	entries := sourcetest.Must(os.ReadDir(last.Providers))(t)
 	sourcetest.Equal(t, len(entries), 0, "directories without packages")
 }
 
@@ -154,13 +149,11 @@ func TestViewsAreApart(t *testing.T) {
 	packages := stored(t, t.TempDir(), "a@1.0.0", "b@1.0.0")
 	gone := filepath.Join(here, "gone")
 	for i, made := range []struct{ workDir, dataDir string }{{here, ".terraform"}, {here, "/data"}, {gone, ".terraform"}} {
-		_, err := view.Make(t.Context(), home, made.workDir, made.dataDir, packages[:i%2+1])
-		sourcetest.Check(t, err)
+		sourcetest.Must(view.Make(t.Context(), home, made.workDir, made.dataDir, packages[:i%2+1]))(t)
 	}
 	write(t, filepath.Join(home, "other", "for"))
 	write(t, filepath.Join(home, "file"))
-	all, err := view.All(home)
-	sourcetest.Check(t, err)
+	all := sourcetest.Must(view.All(home))(t)
 	sourcetest.Equal(t, len(all), 3, "views")
 	for _, v := range all {
 		sourcetest.Equal(t, v.Gone(), v.WorkDir == gone, "whether the working directory is gone:", v.WorkDir)
@@ -168,17 +161,14 @@ func TestViewsAreApart(t *testing.T) {
 			sourcetest.Check(t, v.Remove())
 		}
 	}
-	all, err = view.All(home)
-	sourcetest.Check(t, err)
+	all = sourcetest.Must(view.All(home))(t)
 	sourcetest.Equal(t, len(all), 2, "views that are left")
-	none, err := view.All(filepath.Join(home, "none"))
-	sourcetest.Check(t, err)
+	none := sourcetest.Must(view.All(filepath.Join(home, "none")))(t)
 	sourcetest.Equal(t, len(none), 0, "views in no directory")
 }
 
 func TestIsMirror(t *testing.T) {
-	v, err := view.Make(t.Context(), t.TempDir(), "/work", ".terraform", nil)
-	sourcetest.Check(t, err)
+	v := sourcetest.Must(view.Make(t.Context(), t.TempDir(), "/work", ".terraform", nil))(t)
 	other := filepath.Join(t.TempDir(), "providers")
 	sourcetest.Check(t, os.Mkdir(other, 0o755))
 	for dir, want := range map[string]bool{v.Providers: true, v.Cache: false, other: false, filepath.Join(other, "none"): false} {

@@ -18,15 +18,10 @@ func TestMain(m *testing.M) { os.Exit(sourcetest.Sampling{M: m}.Run()) }
 
 // No Docker-style file makes the choice of credentials panic, and no error quotes it.
 func FuzzDockerConfig(f *testing.F) {
-	for _, s := range []string{
+	sourcetest.AddSeeds[[]byte](f,
 		`{"auths": {"a.example": {"auth": "b25lOnA="}, "a.example/b": {"auth": "dHdv"}, "https://index.docker.io/v1/": {}, "x": null}, "credsStore": "s"}`,
 		`{"credHelpers": {"a.example": "x/y", "": "z"}, "auths": {"": {"auth": "Og=="}, "a.example/b/c": {"auth": ":"}}}`,
-	} {
-		f.Add([]byte(s))
-		for mutant := range sourcetest.Mutants([]byte(s)) {
-			f.Add(mutant)
-		}
-	}
+	)
 	f.Fuzz(func(t *testing.T, src []byte) {
 		o := Registries{
 			Defaults: Defaults{Ambient: true, Explicit: true, Files: []string{"/f"}},

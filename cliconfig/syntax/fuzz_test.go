@@ -71,12 +71,7 @@ var configSeeds = []string{
 
 // A tree that is printed and read again is the same.
 func FuzzParse(f *testing.F) {
-	for _, s := range configSeeds {
-		f.Add([]byte(s))
-		for mutant := range sourcetest.Mutants([]byte(s)) {
-			f.Add(mutant)
-		}
-	}
+	sourcetest.AddSeeds[[]byte](f, configSeeds...)
 	f.Fuzz(func(t *testing.T, src []byte) {
 		root, bad := Parse("f", src)
 		if bad != nil {

@@ -14,7 +14,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"golang.org/x/mod/sumdb/dirhash"
 
@@ -119,20 +118,16 @@ func provenBy(signed *sources.Signed, zh sources.Hash) sources.Proof {
 func (d *depot) signed(id sources.PackageID) *sources.Signed {
 	dir := d.t.TempDir()
 	d.world.WriteEvidence(dir, id.Provider.String()+"/"+id.Version.String()+"/*")
-	signed, err := evidence.Of(dir, id.Provider, id.Version)
-	must(d.t, err)
-	return signed
+	return sourcetest.Must(evidence.Of(dir, id.Provider, id.Version))(d.t)
 }
 
 func open(t testing.TB, dir string, opts builder.Options) *builder.Builder {
 	t.Helper()
 	if opts.Records == (store.Records{}) {
-		key, err := seal.ParseKey("the secret of all these tests")
-		must(t, err)
+		key := sourcetest.Must(seal.ParseKey("the secret of all these tests"))(t)
 		opts.Records.Key = key // the records are in the mirror
 	}
-	b, err := builder.Open(context.Background(), dir, opts)
-	must(t, err)
+	b := sourcetest.Must(builder.Open(context.Background(), dir, opts))(t)
 	t.Cleanup(func() { b.Close() })
 	return b
 }
@@ -143,8 +138,7 @@ func (d *depot) sync(dir string, opts builder.Options, ids ...string) {
 	b := open(d.t, dir, opts)
 	for _, text := range ids {
 		id := parseID(d.t, text)
-		_, err := sourcetest.Put(context.Background(), b, id, d.delivery(id))
-		must(d.t, err)
+		sourcetest.Must(sourcetest.Put(context.Background(), b, id, d.delivery(id)))(d.t)
 	}
 	if err := b.Finish(context.Background()); err != nil {
 		_, damaged := errors.AsType[*builder.DamagedError](err)
@@ -315,8 +309,7 @@ func TestReplacedArchivesLeaveTheIndex(t *testing.T) {
 	b := open(t, dir, builder.Options{})
 	defer b.Close()
 	id := parseID(t, widget+"/1.0.0/linux_amd64")
-	_, err := sourcetest.Put(t.Context(), b, id, d.delivery(id))
-	must(t, err)
+	sourcetest.Must(sourcetest.Put(t.Context(), b, id, d.delivery(id)))(t)
 	found, err := client(dir)
 	sourcetest.Expect(t, err == nil && len(found) == 1, "before the end a client finds %q, %v", found, err)
 	must(t, b.Finish(t.Context()))
@@ -334,8 +327,7 @@ func TestPutWithWrongIndex(t *testing.T) {
 	b := open(t, dir, builder.Options{})
 	defer b.Close()
 	id := parseID(t, widget+"/1.0.0/linux_amd64")
-	_, err := sourcetest.Put(t.Context(), b, id, d.delivery(id))
-	must(t, err)
+	sourcetest.Must(sourcetest.Put(t.Context(), b, id, d.delivery(id)))(t)
 	found, err := client(dir)
 	sourcetest.Expect(t, err == nil && len(found) == 0, "a client finds %q, %v", found, err)
 }
@@ -406,22 +398,11 @@ func TestFinish(t *testing.T) {
 	}
 }
 
-// If there are no changes, nothing is written.
-func TestNothingNew(t *testing.T) {
-	d, dir := synced(t, builder.Options{}, widget+"/1.0.0/linux_amd64")
-	before := stamps(t, dir)
-	d.sync(dir, builder.Options{}, widget+"/1.0.0/linux_amd64")
-	after := stamps(t, dir)
-	sourcetest.Expect(t, slices.Equal(before, after), "it was\n%q\nand is\n%q", before, after)
-
-}
-
 // An archive with the same size and modification time, but other contents, is read.
 func TestChangedInPlace(t *testing.T) {
 	d, dir := synced(t, builder.Options{}, widget+"/1.0.0/linux_amd64", widget+"/1.1.0/linux_amd64")
 	archive := filepath.Join(dir, widget, "terraform-provider-widget_1.0.0_linux_amd64.zip")
-	info, err := os.Stat(archive)
-	must(t, err)
+	info := sourcetest.Must(os.Stat(archive))(t)
 	other := sourcetest.ReadFile(t, filepath.Join(dir, widget, "terraform-provider-widget_1.1.0_linux_amd64.zip"))
 	other = append(other, make([]byte, max(0, int(info.Size())-len(other)))...)
 	must(t, os.WriteFile(archive, other, 0o644))
@@ -429,9 +410,8 @@ func TestChangedInPlace(t *testing.T) {
 	for range 2 { // reading it does not record it
 		b := open(t, dir, builder.Options{})
 		s, err := b.Get(t.Context(), parseID(t, widget+"/1.0.0/linux_amd64"))
-		if err == nil && (s.Differs == "" || s.Report.Verdict != sources.Unverified) {
-			t.Errorf("it is taken for what was stored: %+v", s)
-		}
+		sourcetest.Expect(t, err != nil || s.Differs != "" && s.Report.Verdict == sources.Unverified,
+			"it is taken for what was stored: %+v", s)
 		_, leftOut, err := b.Index(t.Context())
 		must(t, err)
 		sourcetest.Expect(t, len(leftOut) == 1, "left out of the index: %v, want it", leftOut)
@@ -483,9 +463,8 @@ func TestUnpackedPackagesReadAgain(t *testing.T) {
 	b := open(t, dir, builder.Options{Unpacked: true, Paranoid: true})
 	defer b.Close()
 	s, err := b.Get(t.Context(), id)
-	if err != nil || s.Report.Verdict != sources.SelfSigned || s.Signed == nil || s.ZH == "" {
-		t.Errorf("it has %+v, %v", s, err)
-	}
+	sourcetest.Expect(t, err == nil && s.Report.Verdict == sources.SelfSigned && s.Signed != nil && s.ZH != "",
+		"it has %+v, %v", s, err)
 	if got := files(t, dir); !slices.Equal(got, []string{widget + "/1.0.0/linux_amd64/terraform-provider-widget_v1.0.0"}) {
 		t.Errorf("files are %q", got)
 	}
@@ -536,28 +515,6 @@ func TestWritersExcludeEachOther(t *testing.T) {
 	must(t, open(t, dir, builder.Options{}).Close())
 }
 
-func TestMirrorInAFile(t *testing.T) {
-	file := filepath.Join(t.TempDir(), "file")
-	write(t, file, "")
-	_, err := builder.Open(t.Context(), filepath.Join(file, "mirror"), builder.Options{})
-	sourcetest.Expect(t, len(sources.Hints(err)) == 1, "in a file: %v", err)
-}
-
-// FAT rounds times to two seconds. The archive is then read again, and its record
-// stays.
-func TestTimesRoundedByFileSystem(t *testing.T) {
-	_, dir := synced(t, builder.Options{}, widget+"/1.0.0/linux_amd64")
-	archive := filepath.Join(dir, widget, "terraform-provider-widget_1.0.0_linux_amd64.zip")
-	info, err := os.Stat(archive)
-	must(t, err)
-	rounded := info.ModTime().Truncate(2 * time.Second)
-	must(t, os.Chtimes(archive, rounded, rounded))
-	b := open(t, dir, builder.Options{})
-	defer b.Close()
-	s, err := b.Get(t.Context(), parseID(t, widget+"/1.0.0/linux_amd64"))
-	sourcetest.Expect(t, err == nil && s.Report.Verdict == sources.SelfSigned, "the record was not believed: %+v, %v", s, err)
-}
-
 func TestHostsWithAPort(t *testing.T) {
 	sourcetest.SkipOnWindows(t, "names have no colons")
 	const ported = "example.test:8443/acme/widget/1.0.0/linux_amd64"
@@ -568,4 +525,15 @@ func TestHostsWithAPort(t *testing.T) {
 	if found, err := client(dir); err != nil || len(found) != 1 {
 		t.Errorf("a client finds %q, %v", found, err)
 	}
+}
+
+func TestMain(m *testing.M) { os.Exit(sourcetest.Sampling{M: m, InMemory: true}.Run()) }
+
+func TestStore(t *testing.T)         { runStore(t, false) }
+func TestUnpackedStore(t *testing.T) { runStore(t, true) }
+
+func runStore(t *testing.T, unpacked bool) {
+	sourcetest.RunStore(t, func(t testing.TB, dir string) sourcetest.WholeStore {
+		return open(t, dir, builder.Options{Unpacked: unpacked, Judge: sourcetest.Verdicts{}, Warn: func(err error) { t.Log(err) }})
+	})
 }

@@ -126,18 +126,16 @@ func TestVerifyMirrorsOfOthers(t *testing.T) {
 	d.world.WriteUnpacked(unpacked)
 	for _, dir := range []string{packed, unpacked, bare} {
 		v, err := open(t, dir, builder.Options{ReadOnly: true}).Verify(t.Context(), nil)
-		if err != nil || len(v.Findings) != 0 || v.Packages != 2 || v.Unvouched != 2 {
-			t.Errorf("%s: %+v, %v", dir, v, err)
-		}
+		sourcetest.Expect(t, err == nil && len(v.Findings) == 0 && v.Packages == 2 && v.Unvouched == 2,
+			"%s: %+v, %v", dir, v, err)
 		_, err = os.Stat(filepath.Join(dir, ".larder"))
 		sourcetest.ErrorIs(t, err, fs.ErrNotExist, "reading has made it a mirror of ours")
 	}
 	must(t, os.RemoveAll(filepath.Join(unpacked, widget, "1.0.0/linux_amd64/terraform-provider-widget_v1.0.0")))
 	write(t, filepath.Join(unpacked, widget, "1.0.0/linux_amd64/README"), "")
 	v, err := open(t, unpacked, builder.Options{ReadOnly: true}).Verify(t.Context(), nil)
-	if err != nil || len(v.Findings) != 1 || v.Findings[0].Kind != store.Broken {
-		t.Errorf("without executable: %+v, %v", v, err)
-	}
+	sourcetest.Expect(t, err == nil && len(v.Findings) == 1 && v.Findings[0].Kind == store.Broken,
+		"without executable: %+v, %v", v, err)
 }
 
 // Verify waits until a writing process finishes.
@@ -200,13 +198,10 @@ func TestPrune(t *testing.T) {
 			}
 			clock := builder.Options{Now: func() time.Time { return now }}
 			b := open(t, dir, clock)
-			plan, err := b.PlanPrune(t.Context(), tt.policy)
-			must(t, err)
-			gone, err := b.Prune(t.Context(), plan)
-			must(t, err)
-			if len(gone)+len(tt.stays) != len(ids) || plan.Locked+plan.Recent != len(tt.stays) {
-				t.Errorf("%d are gone, %d locked, %d recent", len(gone), plan.Locked, plan.Recent)
-			}
+			plan := sourcetest.Must(b.PlanPrune(t.Context(), tt.policy))(t)
+			gone := sourcetest.Must(b.Prune(t.Context(), plan))(t)
+			sourcetest.Expect(t, len(gone)+len(tt.stays) == len(ids) && plan.Locked+plan.Recent == len(tt.stays),
+				"%d are gone, %d locked, %d recent", len(gone), plan.Locked, plan.Recent)
 			must(t, b.Close())
 			entries, err := open(t, dir, builder.Options{ReadOnly: true}).List(t.Context(), builder.ListOptions{})
 			must(t, err)
@@ -236,9 +231,8 @@ func TestPruneEverything(t *testing.T) {
 	d.sync(dir, builder.Options{Unpacked: true}, widget+"/1.0.0/linux_amd64")
 	d.sync(dir, builder.Options{}, abroad+"/1.0.0/linux_amd64")
 	b := open(t, dir, builder.Options{})
-	plan, err := b.PlanPrune(t.Context(), builder.Policy{})
-	must(t, err)
-	_, err = b.Prune(t.Context(), plan)
+	plan := sourcetest.Must(b.PlanPrune(t.Context(), builder.Policy{}))(t)
+	_, err := b.Prune(t.Context(), plan)
 	must(t, errors.Join(err, b.Close()))
 	entries, err := os.ReadDir(dir)
 	sourcetest.Expect(t, err == nil && len(entries) == 1 && entries[0].Name() == ".larder", "left are %v, %v", entries, err)

@@ -33,15 +33,13 @@ func FuzzVersionDocument(f *testing.F) {
 			return
 		}
 		printed, err := doc.Text()
-		if err != nil || json.Unmarshal(printed, &again) != nil || !reflect.DeepEqual(doc, again) {
-			t.Errorf("%s became %s, %v", text, printed, err)
-		}
+		sourcetest.Expect(t, err == nil && json.Unmarshal(printed, &again) == nil && reflect.DeepEqual(doc, again),
+			"%s became %s, %v", text, printed, err)
 		v := &verifier{Builder: b}
 		for _, entry := range doc.Archives {
 			path, ok := v.resolve(filepath.FromSlash("/mirror/h/n/t/1.0.0.json"), entry.URL)
-			if ok && path != b.path && !strings.HasPrefix(path, b.path+string(filepath.Separator)) {
-				t.Errorf("%q leads to %s", entry.URL, path)
-			}
+			sourcetest.Expect(t, !ok || path == b.path || strings.HasPrefix(path, b.path+string(filepath.Separator)),
+				"%q leads to %s", entry.URL, path)
 		}
 	})
 }

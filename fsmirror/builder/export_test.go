@@ -9,7 +9,6 @@ import (
 // Alter does what storing a package does, until done is called.
 func Alter(t *testing.T, b *Builder) (done func()) {
 	t.Helper()
-	done, err := b.alter(t.Context())
-	sourcetest.Check(t, err)
+	done = sourcetest.Must(b.alter(t.Context()))(t)
 	return done
 }

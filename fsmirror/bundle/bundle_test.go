@@ -1,6 +1,7 @@
 package bundle_test
 
 import (
+	"archive/zip"
 	"bytes"
 	"context"
 	"errors"
@@ -85,8 +86,7 @@ func TestTarReadsIt(t *testing.T) {
 	}
 	p, err := fsmirror.New(to, fsmirror.Options{}).Package(ctx, sourcetest.PackageID(t, widget, "1.0.0", "linux_arm64"))
 	sourcetest.Expect(t, err == nil && p.Signed != nil, "%+v, %v", p, err)
-	m, err := bundle.ParseManifest(readFile(t, filepath.Join(to, ".larder/manifest.json")))
-	check(t, err)
+	m := sourcetest.Must(bundle.ParseManifest(readFile(t, filepath.Join(to, ".larder/manifest.json"))))(t)
 	sourcetest.Expect(t, bytes.Equal(m.Text(), described(t, to).Text()), "the manifest is another than that of the mirror")
 	mustImport(t, t.TempDir(), file)
 }
@@ -103,8 +103,7 @@ func TestDeltas(t *testing.T) {
 	opts := createOptions()
 	opts.Since = &bundle.Receiver{Manifest: have}
 	first := created(t, sender, opts)
-	b, err := bundle.Open(first)
-	check(t, err)
+	b := sourcetest.Must(bundle.Open(first))(t)
 	check(t, b.Close())
 	if n, base := len(b.Manifest.Packages), len(b.Manifest.Base); n != 2 || base != 2 {
 		t.Errorf("%d packages on a base of %d", n, base)
@@ -119,7 +118,7 @@ func TestDeltas(t *testing.T) {
 		o := importOptions()
 		o.DryRun = dry
 		before := tree(t, receiver)
-		_, err = bundle.Import(ctx, second, receiver, o)
+		_, err := bundle.Import(ctx, second, receiver, o)
 		for _, want := range []string{second + " requires this package", gadget + " 0.1.0 linux_amd64: ", widget + " 1.1.0 linux_amd64: "} {
 			sourcetest.Expect(t, err != nil && strings.Contains(err.Error(), want), "no %q in %v", want, err)
 		}
@@ -294,13 +293,12 @@ func TestCreateRefuses(t *testing.T) {
 		dir := indexed(t, mirrored(t, w))
 		path := filepath.Join(dir, widget, "terraform-provider-widget_1.1.0_linux_amd64.zip")
 		data := readFile(t, path)
-		info, err := os.Stat(path)
-		check(t, err)
+		info := sourcetest.Must(os.Stat(path))(t)
 		data[len(data)/2] ^= 1
 		check(t, os.WriteFile(path, data, 0o644))
 		check(t, os.Chtimes(path, info.ModTime(), info.ModTime()))
 		out := t.TempDir()
-		_, err = bundle.Create(ctx, dir, filepath.Join(out, "b"), createOptions())
+		_, err := bundle.Create(ctx, dir, filepath.Join(out, "b"), createOptions())
 		sourcetest.Expect(t, err != nil && strings.Contains(err.Error(), "widget_1.1.0_linux_amd64.zip"), "%v", err)
 		entries, _ := os.ReadDir(out)
 		sourcetest.Expect(t, len(entries) == 0, "left %v", entries)
@@ -324,13 +322,11 @@ func TestCreateRefuses(t *testing.T) {
 		opts.Warn = func(err error) { warned = append(warned, err) }
 		_, err := bundle.Create(ctx, dir, filepath.Join(t.TempDir(), "b"), opts)
 		sourcetest.Require(t, err != nil && strings.Contains(err.Error(), "1.1.0 linux_amd64: it is unpacked"), "%v", err)
-		receiver, err := bundle.Describe(ctx, mirrored(t, w, "*/1.1.0/*"), opts.Records, nil)
-		check(t, err)
+		receiver := sourcetest.Must(bundle.Describe(ctx, mirrored(t, w, "*/1.1.0/*"), opts.Records, nil))(t)
 		opts.Since = &bundle.Receiver{Manifest: receiver}
 		created(t, dir, opts)
 		sourcetest.Expect(t, len(warned) == 0, "warned of %v", warned)
-		_, err = bundle.Describe(ctx, dir, opts.Records, opts.Warn)
-		check(t, err)
+		sourcetest.Must(bundle.Describe(ctx, dir, opts.Records, opts.Warn))(t)
 		if len(warned) != 1 || !strings.Contains(warned[0].Error(), "1.1.0 linux_amd64: it is unpacked") {
 			t.Errorf("warned of %v", warned)
 		}
@@ -344,4 +340,99 @@ func TestEmpty(t *testing.T) {
 		sourcetest.Expect(t, !m.Empty(), "empty: %+v", m)
 	}
 	sourcetest.Expect(t, bundle.Manifest{}.Empty(), "not empty")
+}
+
+// plainMirror creates a mirror without a world, because creating its keys would slow
+// down fuzzing.
+func plainMirror(t testing.TB) string {
+	t.Helper()
+	dir := t.TempDir()
+	for _, version := range []string{"1.0.0", "1.1.0-rc1"} {
+		var out bytes.Buffer
+		z := zip.NewWriter(&out)
+		w := sourcetest.Must(z.Create("terraform-provider-widget"))(t)
+		_, err := w.Write([]byte(version))
+		check(t, errors.Join(err, z.Close()))
+		path := filepath.Join(dir, widget, "terraform-provider-widget_"+version+"_linux_amd64.zip")
+		check(t, os.MkdirAll(filepath.Dir(path), 0o755))
+		check(t, os.WriteFile(path, out.Bytes(), 0o644))
+	}
+	return dir
+}
+
+// A valid manifest that is written and parsed again is the same.
+func FuzzManifest(f *testing.F) {
+	m := described(f, plainMirror(f))
+	f.Add(m.Text())
+	delta := m.Since(&bundle.Receiver{Manifest: bundle.Manifest{Packages: m.Packages[:1]}})
+	delta.Evidence = []bundle.Evidence{{Release: sources.Release{Provider: m.Packages[1].ID.Provider, Version: m.Packages[1].ID.Version}}}
+	f.Add(delta.Text())
+	f.Add(bundle.Manifest{}.Text())
+	m.Payload = gathered(f, workspace(f))
+	f.Add(m.Text())
+	unpacked := sourcetest.Must(bundle.Of(ctx, []sources.Stored{storedWidget(f), storedGadget(f)}))(f)
+	f.Add(unpacked.Text())
+	for mutant := range sourcetest.Mutants(m.Text()) {
+		f.Add(mutant)
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		m, err := bundle.ParseManifest(data)
+		if err != nil {
+			return
+		}
+		again, err := bundle.ParseManifest(m.Text())
+		sourcetest.Expect(t, err == nil && bytes.Equal(m.Text(), again.Text()) && m.ID() == again.ID(),
+			"%v\n%s\n%s", err, m.Text(), again.Text())
+	})
+}
+
+// Every valid bundle can be imported, and a bundle of the resulting mirror is the
+// same.
+func FuzzBundle(f *testing.F) {
+	good := readFile(f, created(f, plainMirror(f), createOptions()))
+	sourcetest.AddSeeds[[]byte](f, string(good))
+	for hostile := range hostileTars(f, good) {
+		f.Add(hostile)
+	}
+	f.Add(good[:len(good)-512])
+	all := unpackTar(f, good)
+	all[1], all[2] = all[2], all[1]
+	f.Add(packTar(f, all))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		b, err := bundle.Read(bytes.NewReader(data), int64(len(data)), "fuzzed")
+		if err != nil {
+			return
+		}
+		if len(b.Manifest.Base) > 0 || len(b.Manifest.Packages) == 0 || len(b.Manifest.Payload) > 0 {
+			return
+		}
+		file := filepath.Join(t.TempDir(), "b.tar")
+		check(t, os.WriteFile(file, data, 0o644))
+		to := t.TempDir()
+		if _, err := bundle.Import(ctx, file, to, importOptions()); err != nil {
+			sourcetest.Expect(t, len(tree(t, to)) == 0, "refused, and something is there")
+			return
+		}
+		sourcetest.Expect(t, bytes.Equal(data, readFile(t, created(t, to, createOptions()))), "it makes another bundle")
+	})
+}
+
+// The format is stable, including long names, non-ASCII names and archives beyond
+// 8 GiB.
+func TestLayoutStays(t *testing.T) {
+	m := bundle.Manifest{Packages: []bundle.Package{
+		{
+			ID: sourcetest.PackageID(t, "bücher.test/acme/widget", "1.0.0", "linux_amd64"), Size: 9 << 30,
+			ZH: sources.ZipHash([32]byte{1}), H1: "h1:AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=",
+		},
+		{
+			ID: sourcetest.PackageID(t, widget, "1.0.0-a-prerelease-of-which-nobody-could-say-it-is-short-as-it-goes-on-and-on-and-on-and-on-and-on-and-on", "linux_amd64"), Size: 1,
+			ZH: sources.ZipHash([32]byte{2}), H1: "h1:AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=",
+		},
+	}}
+	headers, size, err := bundle.Headers(m)
+	check(t, err)
+	if got, want := hexOf(sum(string(headers))), "b18eff519ca8c86fe018be5bf17da41120dbb8bd1436e05247fb971cc024c37a"; got != want || size != 9_663_682_560 {
+		t.Errorf("got %s and %d bytes", got, size)
+	}
 }

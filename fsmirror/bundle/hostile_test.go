@@ -28,9 +28,8 @@ func refused(t *testing.T, data []byte, want string) {
 		t.Errorf("imported %q", slices.Sorted(maps.Keys(got)))
 	}
 	v, err := bundle.Verify(ctx, file, judge, nil)
-	if err != nil || len(v.Findings) == 0 || !strings.Contains(v.Findings[0].Error(), want) {
-		t.Errorf("verified: got %v and %v, want %q", v.Findings, err, want)
-	}
+	sourcetest.Expect(t, err == nil && len(v.Findings) != 0 && strings.Contains(v.Findings[0].Error(), want),
+		"verified: got %v and %v, want %q", v.Findings, err, want)
 }
 
 func small(t testing.TB) []byte {

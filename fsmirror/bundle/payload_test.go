@@ -39,10 +39,8 @@ func files(t testing.TB, dir string) map[string]string {
 		if err != nil || e.IsDir() {
 			return err
 		}
-		name, err := filepath.Rel(dir, at)
-		check(t, err)
-		info, err := e.Info()
-		check(t, err)
+		name := sourcetest.Must(filepath.Rel(dir, at))(t)
+		info := sourcetest.Must(e.Info())(t)
 		switch {
 		case info.Mode()&fs.ModeSymlink != 0:
 			all[name] = "a link"
@@ -128,31 +126,26 @@ func TestPayload(t *testing.T) {
 	// A dry run changes nothing.
 	opts := placeOptions(to)
 	opts.DryRun = true
-	i, err := bundle.Import(ctx, file, filepath.Join(to, "mirror"), opts)
-	check(t, err)
+	i := sourcetest.Must(bundle.Import(ctx, file, filepath.Join(to, "mirror"), opts))(t)
 	sourcetest.Equal(t, hows(i), "engine tofu: imported, modules of .: imported, modules of live/net: imported")
 	sourcetest.Equal(t, len(files(t, to)), 0, "files")
 
 	// Without a request, payloads are not imported.
-	i, err = bundle.Import(ctx, file, t.TempDir(), importOptions())
-	check(t, err)
+	i = sourcetest.Must(bundle.Import(ctx, file, t.TempDir(), importOptions()))(t)
 	sourcetest.Expect(t, len(i.Placed) == 0 && len(i.Left) == 3, "%v", i)
 
 	opts.DryRun = false
 	mirror := t.TempDir()
-	_, err = bundle.Import(ctx, file, mirror, opts)
-	check(t, err)
+	sourcetest.Must(bundle.Import(ctx, file, mirror, opts))(t)
 	sourcetest.Expect(t, maps.Equal(files(t, to), placed), "got %q", files(t, to))
 	sourcetest.Expect(t, maps.Equal(tree(t, mirror), tree(t, indexed(t, from))), "another mirror")
 
 	// The second import changes nothing. Repositories of git don't matter.
 	write(t, to, map[string]string{"modules/.terraform/modules/vpc/.git/HEAD": "x"})
-	i, err = bundle.Import(ctx, file, mirror, opts)
-	check(t, err)
+	i = sourcetest.Must(bundle.Import(ctx, file, mirror, opts))(t)
 	sourcetest.Equal(t, hows(i), "engine tofu: already there, modules of .: already there, modules of live/net: already there")
 
-	v, err := bundle.Verify(ctx, file, judge, nil)
-	check(t, err)
+	v := sourcetest.Must(bundle.Verify(ctx, file, judge, nil))(t)
 	sourcetest.Expect(t, len(v.Payload) == 3 && len(v.Findings) == 0, "%v", v)
 }
 
@@ -190,8 +183,7 @@ func TestPayloadThatDiffers(t *testing.T) {
 			_, err = os.Stat(mirror)
 			sourcetest.Expect(t, os.IsNotExist(err), "the mirror was created")
 			opts.Replace = true
-			_, err = bundle.Import(ctx, file, mirror, opts)
-			check(t, err)
+			sourcetest.Must(bundle.Import(ctx, file, mirror, opts))(t)
 			now := files(t, to)
 			delete(now, "engine/tofu-1*")
 			sourcetest.Expect(t, maps.Equal(placed, now), "got %q", now)
@@ -225,8 +217,7 @@ func TestPayloadThatArrivesMeanwhile(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel() // it waits two seconds
 			to, mirror := t.TempDir(), t.TempDir()
-			other, err := builder.Open(ctx, mirror, builder.Options{})
-			check(t, err)
+			other := sourcetest.Must(builder.Open(ctx, mirror, builder.Options{}))(t)
 			opts := placeOptions(to)
 			opts.Waiting = func(disk.Holder) {
 				write(t, to, arrives)
@@ -271,8 +262,7 @@ func TestPayloadInDelta(t *testing.T) {
 	opts, have := payloadOptions(t), described(t, mirror)
 	opts.Since = &bundle.Receiver{Manifest: have}
 	to := t.TempDir()
-	_, err := bundle.Import(ctx, created(t, from, opts), mirror, placeOptions(to))
-	check(t, err)
+	sourcetest.Must(bundle.Import(ctx, created(t, from, opts), mirror, placeOptions(to)))(t)
 	sourcetest.Expect(t, maps.Equal(files(t, to), placed), "got %q", files(t, to))
 }
 
@@ -328,8 +318,7 @@ func TestGatherOtherDataDir(t *testing.T) {
 			})
 			opts := createOptions()
 			var err error
-			opts.Payload, err = bundle.Gather(ctx, []bundle.Root{r}, "", nil)
-			check(t, err)
+			opts.Payload = sourcetest.Must(bundle.Gather(ctx, []bundle.Root{r}, "", nil))(t)
 			to := t.TempDir()
 			_, err = bundle.Import(ctx, created(t, mirrored(t, published(t)), opts), t.TempDir(), placeOptions(to))
 			check(t, err)

@@ -34,8 +34,7 @@ func stored(t testing.TB, f map[string]string, address, version, platform string
 			check(t, os.Chmod(path, 0o755))
 		}
 	}
-	c, err := archive.Hash(ctx, dir)
-	check(t, err)
+	c := sourcetest.Must(archive.Hash(ctx, dir))(t)
 	return sources.Stored{ID: sourcetest.PackageID(t, address, version, platform), Dir: dir, H1: c.H1, Origin: "https://example.test/widget.zip"}
 }
 
@@ -52,13 +51,11 @@ func storedGadget(t testing.TB) sources.Stored {
 // exported returns the bundle of stored packages.
 func exported(t testing.TB, packages ...sources.Stored) []byte {
 	t.Helper()
-	m, err := bundle.Of(ctx, packages)
-	check(t, err)
+	m := sourcetest.Must(bundle.Of(ctx, packages))(t)
 	var out bytes.Buffer
 	check(t, bundle.Write(ctx, &out, m))
 	file := filepath.Join(t.TempDir(), "b.tar")
-	c, err := bundle.WriteFile(ctx, file, m, nil)
-	check(t, err)
+	c := sourcetest.Must(bundle.WriteFile(ctx, file, m, nil))(t)
 	sourcetest.Expect(t, bytes.Equal(out.Bytes(), readFile(t, file)) && c.Size == int64(out.Len()), "the file differs from the stream")
 	return out.Bytes()
 }
@@ -105,8 +102,7 @@ func TestUnpacked(t *testing.T) {
 	opts := importOptions()
 	opts.Unpacked, opts.Records.Dir = true, t.TempDir()
 	for _, how := range []bundle.How{bundle.Added, bundle.Known} {
-		imported, err := bundle.Import(ctx, file, to, opts)
-		check(t, err)
+		imported := sourcetest.Must(bundle.Import(ctx, file, to, opts))(t)
 		sourcetest.Equal(t, len(imported.Packages), 2)
 		for _, a := range imported.Packages {
 			sourcetest.Expect(t, a.How == how && a.Report.Verdict == sources.HashOnly, "%s: %s, %s", a.ID, a.How, a.Report.Verdict)
@@ -114,8 +110,7 @@ func TestUnpacked(t *testing.T) {
 	}
 	for name, text := range widgetFiles {
 		path := filepath.Join(to, widget, "1.2.0", "linux_amd64", filepath.FromSlash(name))
-		info, err := os.Stat(path)
-		check(t, err)
+		info := sourcetest.Must(os.Stat(path))(t)
 		executable := info.Mode()&0o111 != 0
 		if string(readFile(t, path)) != text || sourcetest.HasModes && executable != (name == "terraform-provider-widget") {
 			t.Errorf("%s is %q, %s", name, readFile(t, path), info.Mode())
@@ -141,14 +136,12 @@ func TestUnpackedEvidence(t *testing.T) {
 	packed := described(t, mirrored(t, w, "*/widget/1.0.0/*"))
 	var all []sources.Stored
 	for _, p := range packed.Packages {
-		signed, err := there(t, mirror).Evidence(p.ID.Provider, p.ID.Version)
-		check(t, err)
+		signed := sourcetest.Must(there(t, mirror).Evidence(p.ID.Provider, p.ID.Version))(t)
 		all = append(all, sources.Stored{ID: p.ID, Dir: filepath.Join(mirror, p.ID.Path()), H1: p.H1, ZH: p.ZH, Signed: signed})
 	}
 	file := filepath.Join(t.TempDir(), "b.tar")
 	check(t, os.WriteFile(file, exported(t, all...), 0o644))
-	v, err := bundle.Verify(ctx, file, judge, nil)
-	check(t, err)
+	v := sourcetest.Must(bundle.Verify(ctx, file, judge, nil))(t)
 	sourcetest.Expect(t, len(v.Findings) == 0 && len(v.Packages) == 2, "%v", v.Findings)
 	for _, p := range v.Packages {
 		sourcetest.Equal(t, p.Report.Verdict, sources.HashOnly)
@@ -157,8 +150,7 @@ func TestUnpackedEvidence(t *testing.T) {
 
 	// A package from another archive than the signed one has no claim.
 	all[0].ZH, all[0].Signed = sources.ZipHash([32]byte{1}), nil
-	m, err := bundle.Of(ctx, all)
-	check(t, err)
+	m := sourcetest.Must(bundle.Of(ctx, all))(t)
 	sourcetest.Expect(t, m.Packages[0].ZH == "" && m.Packages[1].ZH == packed.Packages[1].ZH && len(m.Evidence) == 1, "%+v", m)
 	all[0].ZH, all[0].Signed = sources.ZipHash([32]byte{1}), all[1].Signed
 	refusedUnpacked(t, exported(t, all...), "not among the signed checksums")
@@ -190,10 +182,9 @@ func TestUnpackedDeterminism(t *testing.T) {
 
 func TestChangedPackageIsNotWritten(t *testing.T) {
 	w := storedWidget(t)
-	m, err := bundle.Of(ctx, []sources.Stored{w})
-	check(t, err)
+	m := sourcetest.Must(bundle.Of(ctx, []sources.Stored{w}))(t)
 	check(t, os.WriteFile(filepath.Join(w.Dir, "LICENSE"), []byte("do as I like!!"), 0o644))
-	_, err = bundle.Of(ctx, []sources.Stored{w})
+	_, err := bundle.Of(ctx, []sources.Stored{w})
 	sourcetest.Expect(t, err != nil && strings.Contains(err.Error(), "1.2.0 linux_amd64: its contents are h1:"), "%v", err)
 	w.Sums = map[string]string{}
 	for _, f := range m.Packages[0].Files { // the store has recorded the checksums, so only Write reads the files
@@ -209,14 +200,13 @@ func TestChangedPackageIsNotWritten(t *testing.T) {
 func TestReceive(t *testing.T) {
 	unpacked := exported(t, storedWidget(t), storedGadget(t))
 	for _, good := range [][]byte{unpacked, small(t)} {
-		all, err := receive(good)
-		check(t, err)
+		all := sourcetest.Must(receive(good))(t)
 		sourcetest.Equal(t, len(all), 2)
 		for n := 0; n < len(good); n += 256 {
 			_, err := receive(good[:n])
 			sourcetest.Expect(t, err != nil && strings.Contains(err.Error(), "truncated"), "%d bytes: %v", n, err)
 		}
-		_, err = receive(append(slices.Clone(good), 0))
+		_, err := receive(append(slices.Clone(good), 0))
 		sourcetest.Expect(t, err != nil && strings.Contains(err.Error(), "too long"), "%v", err)
 		for at := 0; at < len(good); at += 61 {
 			bad := slices.Clone(good)
@@ -228,13 +218,11 @@ func TestReceive(t *testing.T) {
 	}
 
 	// Packages may be skipped, and not read again.
-	b, err := bundle.Receive(bytes.NewReader(unpacked), "stream")
-	check(t, err)
+	b := sourcetest.Must(bundle.Receive(bytes.NewReader(unpacked), "stream"))(t)
 	last := b.Payload(b.Manifest.Packages[1])
-	_, err = archive.Receive(ctx, last.Files, archive.Dest{}, archive.Limits{})
-	check(t, err)
+	sourcetest.Must(archive.Receive(ctx, last.Files, archive.Dest{}, archive.Limits{}))(t)
 	check(t, b.Finish())
-	_, err = archive.Receive(ctx, last.Files, archive.Dest{}, archive.Limits{})
+	_, err := archive.Receive(ctx, last.Files, archive.Dest{}, archive.Limits{})
 	sourcetest.Expect(t, err != nil && strings.Contains(err.Error(), "out of turn"), "%v", err)
 }
 

@@ -8,10 +8,8 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"maps"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -51,10 +49,8 @@ func pack(t *testing.T, lines string) string {
 	w := zip.NewWriter(&b)
 	for line := range strings.SplitSeq(lines, "\n") {
 		name, content, _ := strings.Cut(line, "=")
-		out, err := w.Create(name)
-		check(t, err)
-		_, err = io.WriteString(out, content)
-		sourcetest.Check(t, err)
+		out := sourcetest.Must(w.Create(name))(t)
+		sourcetest.Must(io.WriteString(out, content))(t)
 	}
 	check(t, w.Close())
 	return b.String()
@@ -62,9 +58,7 @@ func pack(t *testing.T, lines string) string {
 
 func find(t *testing.T, opts legacy.Options, paths ...string) legacy.Findings {
 	t.Helper()
-	found, err := legacy.Find(t.Context(), paths, opts)
-	check(t, err)
-	return found
+	return sourcetest.Must(legacy.Find(t.Context(), paths, opts))(t)
 }
 
 // told describes the findings, with paths below dir.
@@ -217,9 +211,8 @@ func TestAsIsForOneProvider(t *testing.T) {
 		"another protocol": {"terraform-provider-foo_v1.0.0": linux, "linux_amd64/terraform-provider-foo_v1.0.0_x5": "script"},
 	} {
 		_, err := legacy.Find(t.Context(), []string{write(t, files)}, legacy.Options{As: as(t, "1.0.0"), Platform: here.Platform})
-		if err == nil || !strings.Contains(err.Error(), "cannot both be example.com/acme/foo 1.0.0") {
-			t.Errorf("%s: got %v", what, err)
-		}
+		sourcetest.Expect(t, err != nil && strings.Contains(err.Error(), "cannot both be example.com/acme/foo 1.0.0"),
+			"%s: got %v", what, err)
 	}
 }
 
@@ -275,14 +268,10 @@ func (s *shelf) Close() {}
 func put(t *testing.T, dir string) (*shelf, sources.Stored) {
 	t.Helper()
 	found := find(t, here, dir)
-	if len(found.Candidates) != 1 {
-		t.Fatalf("found %s", told(dir, found))
-	}
+	sourcetest.Require(t, len(found.Candidates) == 1, "found %s", told(dir, found))
 	s := &shelf{}
-	stored, err := found.Candidates[0].Put(t.Context(), s, sources.Proof{})
-	check(t, err)
-	contents, err := found.Candidates[0].Contents(t.Context())
-	check(t, err)
+	stored := sourcetest.Must(found.Candidates[0].Put(t.Context(), s, sources.Proof{}))(t)
+	contents := sourcetest.Must(found.Candidates[0].Contents(t.Context()))(t)
 	sourcetest.Equal(t, contents.H1, stored.H1, "contents of the candidate")
 	return s, stored
 }
@@ -305,11 +294,10 @@ func TestPackingDependsOnContentsAlone(t *testing.T) {
 
 func TestPublishedArchivesAreUnchanged(t *testing.T) {
 	dir := write(t, map[string]string{"terraform-provider-foo_1.0.0_linux_amd64.zip": "terraform-provider-foo=" + linux})
-	want, err := os.ReadFile(filepath.Join(dir, "terraform-provider-foo_1.0.0_linux_amd64.zip"))
-	check(t, err)
+	want := sourcetest.Must(os.ReadFile(filepath.Join(dir, "terraform-provider-foo_1.0.0_linux_amd64.zip")))(t)
 	s, _ := put(t, dir)
 	sourcetest.Expect(t, bytes.Equal(s.archive, want), "another archive was put")
-	_, err = s.payload.Archive.Stat()
+	_, err := s.payload.Archive.Stat()
 	sourcetest.Expect(t, err != nil, "the archive is still open")
 }
 
@@ -318,13 +306,11 @@ func TestProvedArchivesStayTheSame(t *testing.T) {
 	const name = "terraform-provider-foo_1.0.0_linux_amd64.zip"
 	dir := write(t, map[string]string{name: "terraform-provider-foo=" + linux})
 	c := find(t, here, dir).Candidates[0]
-	_, err := c.ZH(t.Context())
-	check(t, err)
+	sourcetest.Must(c.ZH(t.Context()))(t)
 	c.Vouch(&sources.Signed{})
-	_, err = c.Put(t.Context(), &shelf{}, sources.Proof{})
-	check(t, err)
+	sourcetest.Must(c.Put(t.Context(), &shelf{}, sources.Proof{}))(t)
 	check(t, os.WriteFile(filepath.Join(dir, name), []byte(pack(t, "terraform-provider-foo="+linux+"more")), 0o644))
-	_, err = c.Put(t.Context(), &shelf{}, sources.Proof{})
+	_, err := c.Put(t.Context(), &shelf{}, sources.Proof{})
 	sourcetest.ErrorIs(t, err, disk.ErrChanged)
 }
 
@@ -341,8 +327,7 @@ func TestReleases(t *testing.T) {
 		"b/linux_amd64/terraform-provider-foo_v1.2.0":      linux,
 	})
 	found := find(t, legacy.Options{Prefix: "example.com/acme"}, dir)
-	all, err := legacy.Releases(found.Candidates)
-	check(t, err)
+	all := sourcetest.Must(legacy.Releases(found.Candidates))(t)
 	var got []string
 	for _, r := range all {
 		text := fmt.Sprintf("%s %q %q", r, r.Sums, r.Signature)
@@ -356,52 +341,8 @@ func TestReleases(t *testing.T) {
 		`example.com/acme/foo 1.0.0 "" "" windows_amd64`,
 		`example.com/acme/foo 1.1.0 "" "" linux_amd64`,
 	})
-	_, err = legacy.NewSums(map[sources.PackageID]sources.Hash{found.Candidates[0].ID: "h1:none"})
+	_, err := legacy.NewSums(map[sources.PackageID]sources.Hash{found.Candidates[0].ID: "h1:none"})
 	sourcetest.Expect(t, err != nil, "checksums of a package whose zh: hash is unknown")
-}
-
-// An import does not change its sources.
-func TestSourcesAreUnchanged(t *testing.T) {
-	dir := write(t, map[string]string{
-		"linux_amd64/terraform-provider-foo_v1.2.0": "script", "terraform-provider-bar_v1": linux, "LICENSE": "",
-		"terraform-provider-zip_1.0.0_linux_amd64.zip": "terraform-provider-zip=script",
-	})
-	before := state(t, dir)
-	found := find(t, here, dir)
-	if len(found.Candidates) != 3 {
-		t.Errorf("found %s", told(dir, found))
-	}
-	for _, c := range found.Candidates {
-		_, err := c.Put(t.Context(), &shelf{}, sources.Proof{})
-		sourcetest.Equal(t, err, nil)
-	}
-	after := state(t, dir)
-	sourcetest.Expect(t, maps.Equal(before, after), "was %v\nis  %v", before, after)
-}
-
-// state returns the state of all files below dir, by path.
-func state(t *testing.T, dir string) map[string]string {
-	t.Helper()
-	all := map[string]string{}
-	err := filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
-		if err != nil {
-			return err
-		}
-		info, err := e.Info()
-		if err != nil {
-			return err
-		}
-		var content []byte
-		if e.Type().IsRegular() {
-			content, err = os.ReadFile(path)
-		}
-		all[path] = fmt.Sprint(info.Mode(), info.Size(), info.ModTime(), string(content))
-		return err
-	})
-	if err != nil || len(all) < 2 {
-		t.Fatal(err, slices.Collect(maps.Keys(all)))
-	}
-	return all
 }
 
 func TestSymlinksAreSkipped(t *testing.T) {

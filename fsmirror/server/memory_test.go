@@ -4,6 +4,11 @@ import (
 	"context"
 	"crypto/sha256"
 	"errors"
+	"fmt"
+	"io"
+	"net/url"
+	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"sync"
@@ -188,5 +193,187 @@ func TestMemoryOfVersions(t *testing.T) {
 	many.Archives = map[sources.Platform][]sources.Hash{{}: make([]sources.Hash, 100)}
 	if many.size() < 100*sha256.Size*2 {
 		t.Error(many.size())
+	}
+}
+
+// The file of an archive is open until the last client has left, unless the download begins again.
+func TestArrivalClosesItsFiles(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "partial")
+	sourcetest.Check(t, os.WriteFile(path, []byte("a"), 0o644))
+	closed := func(f *os.File) bool {
+		_, err := f.ReadAt(make([]byte, 1), 0)
+		return errors.Is(err, os.ErrClosed)
+	}
+	a := newArrival()
+	a.enter()
+	sourcetest.Check(t, a.Observe(sources.Arriving{Size: 1}))
+	sourcetest.Expect(t, a.file == nil, "open before it has bytes")
+	sourcetest.Check(t, a.Observe(sources.Arriving{Path: path, Done: 1}))
+	first := a.file
+	sourcetest.Expect(t, !closed(first), "closed before it is used")
+	sourcetest.Check(t, a.Observe(sources.Arriving{Path: path}))
+	sourcetest.Check(t, a.Observe(sources.Arriving{Path: path, Done: 1}))
+	sourcetest.Expect(t, closed(first) && !closed(a.file), "open after the download began again")
+	a.end(nil)
+	sourcetest.Expect(t, !closed(a.file), "closed while a client reads it")
+	a.leave()
+	sourcetest.Expect(t, closed(a.file), "open after the last client has left")
+}
+
+// A client gets an error, and not the end of the archive, if a program has shortened the file.
+func TestShortenedArrival(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "partial")
+	sourcetest.Check(t, os.WriteFile(path, []byte("a"), 0o644))
+	a := newArrival()
+	sourcetest.Check(t, a.Observe(sources.Arriving{Path: path, Done: heldBack + 2}))
+	r, _, err := a.reader(t.Context())
+	sourcetest.Check(t, err)
+	_, err = io.ReadAll(r)
+	sourcetest.ErrorIs(t, err, io.ErrUnexpectedEOF)
+	a.end(err)
+}
+
+// A client that waits for its first bytes isn't concerned by a download that begins again.
+func TestArrivalThatBeginsAgain(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "partial")
+	sourcetest.Check(t, os.WriteFile(path, make([]byte, heldBack+2), 0o644))
+	a := newArrival()
+	a.enter()
+	defer a.leave()
+	sourcetest.Check(t, a.Observe(sources.Arriving{Path: path, Done: heldBack + 1}))
+	sourcetest.Check(t, a.file.Close()) // as if it began again before the client reads
+	go func() {
+		_ = a.Observe(sources.Arriving{Path: path})
+		_ = a.Observe(sources.Arriving{Path: path, Done: heldBack + 2})
+		a.end(nil)
+	}()
+	r, _, err := a.reader(t.Context())
+	sourcetest.Check(t, err)
+	got, err := io.ReadAll(r)
+	sourcetest.Expect(t, err == nil && len(got) == heldBack+2, "%d bytes, %v", len(got), err)
+}
+
+// Each path has one meaning, and each file one path.
+func TestPaths(t *testing.T) {
+	for _, c := range []struct {
+		path string
+		kind kind
+		id   string
+	}{
+		{"/", page, ""},
+		{"", page, ""},
+		{"/healthz", health, ""},
+		{"/metrics", metrics, ""},
+		{"/.well-known/terraform.json", discovery, ""},
+		{"/example.test/acme/widget/index.json", index, "example.test/acme/widget"},
+		{"/example.test:8443/acme/widget/index.json", index, "example.test:8443/acme/widget"},
+		{"/example.test%3A8443/acme/widget/index.json", index, "example.test:8443/acme/widget"},
+		{"/xn--bcher-kva.test/acme/widget/index.json", index, "bücher.test/acme/widget"},
+		{"/b%C3%BCcher.test/acme/widget/index.json", index, "bücher.test/acme/widget"},
+		{"/example.test/acme/widget/1.2.0.json", release, "example.test/acme/widget 1.2.0"},
+		{"/example.test/acme/widget/1.2.0-rc.1+b.json", release, "example.test/acme/widget 1.2.0-rc.1+b"},
+		{"/example.test/acme/widget/terraform-provider-widget_1.2.0_linux_amd64.zip", archive, "example.test/acme/widget 1.2.0 linux_amd64"},
+		{"/.larder/evidence/example.test/acme/widget/1.2.0/SHA256SUMS", proof, "example.test/acme/widget 1.2.0"},
+		{"/v1/providers/acme/widget/versions", versions, "/acme/widget"},
+		{"/v1/providers/acme/widget/1.2.0/download/linux/amd64", download, "/acme/widget 1.2.0 linux_amd64"},
+		{"/v1/providers/acme/widget/1.2.0/SHA256SUMS.sig", sums, "/acme/widget 1.2.0"},
+
+		{"/example.test/acme/widget", unknown, ""},
+		{"/example.test/acme/widget/", unknown, ""},
+		{"//example.test/acme/widget/index.json", unknown, ""},
+		{"/example.test/acme/./widget/index.json", unknown, ""},
+		{"/example.test/acme/x/../widget/index.json", unknown, ""},
+		{"/example.test%2Facme/widget/index.json", unknown, ""},
+		{"/example.test/acme/widget%2Findex.json", unknown, ""},
+		{"/example.test/acme/widget/%2e%2e/index.json", unknown, ""},
+		{"/example.test/acme/widget/index.json%00", unknown, ""},
+		{"/example.test/acme\\widget/index.json", unknown, ""},
+		{"/Example.test/acme/widget/index.json", unknown, ""},
+		{"/example.test/Acme/widget/index.json", unknown, ""},
+		{"/example.test:443/acme/widget/index.json", unknown, ""},
+		{"/XN--bcher-kva.test/acme/widget/index.json", unknown, ""},
+		{"/example.test/acme/widget/INDEX.json", unknown, ""},
+		{"/example.test/acme/widget/1.2.json", unknown, ""},
+		{"/example.test/acme/widget/v1.2.0.json", unknown, ""},
+		{"/example.test/acme/widget/01.2.0.json", unknown, ""},
+		{"/example.test/acme/widget/other.json", unknown, ""},
+		{"/example.test/acme/widget/terraform-provider-other_1.2.0_linux_amd64.zip", unknown, ""},
+		{"/example.test/acme/widget/terraform-provider-widget_1.2_linux_amd64.zip", unknown, ""},
+		{"/example.test/acme/widget/terraform-provider-widget_1.2.0_linux_amd64_extra.zip", unknown, ""},
+		{"/.larder/evidence/example.test/acme/widget/1.2.0/keys.pem", unknown, ""},
+		{"/.larder/evidence/example.test/acme/widget/SHA256SUMS", unknown, ""},
+		{"/.larder/removed/example.test/acme/widget.json", unknown, ""},
+		{"/.larder/mirror.lock", unknown, ""},
+		{"/v1/providers/acme/widget", unknown, ""},
+		{"/v1/providers/acme/widget/1.2.0", unknown, ""},
+		{"/v1/providers/acme/widget/1.2.0/download/linux", unknown, ""},
+		{"/v1/providers/acme/widget/1.2.0/upload/linux/amd64", unknown, ""},
+		{"/v1/modules/acme/widget/versions", unknown, ""},
+		{"/" + strings.Repeat("a", 2000), unknown, ""},
+	} {
+		u, err := url.ParseRequestURI("http://localhost" + c.path)
+		if err != nil {
+			u = &url.URL{Path: c.path}
+		}
+		got := parsePath(u)
+		id := ""
+		if got.id.Provider.Type != "" && got.kind != unknown {
+			id = string(got.id.Provider.Host) + "/" + got.id.Provider.Namespace + "/" + got.id.Provider.Type
+			if text := got.id.Version.String(); text != "" && got.kind != index && got.kind != versions {
+				id += " " + text
+			}
+			if got.id.Platform.OS != "" {
+				id += " " + got.id.Platform.String()
+			}
+		}
+		sourcetest.Expect(t, got.kind == c.kind && id == c.id,
+			"%s: %s %q, want %s %q", c.path, got.kind, id, c.kind, c.id)
+	}
+}
+
+// What a path names is always in the layout of a mirror.
+func FuzzPath(f *testing.F) {
+	f.Add("/example.test/acme/widget/index.json")
+	f.Add("/v1/providers/acme/widget/1.2.0/download/linux/amd64")
+	f.Add("/.larder/evidence/example.test/acme/widget/1.2.0/SHA256SUMS")
+	f.Fuzz(func(t *testing.T, text string) {
+		u, err := url.ParseRequestURI(text)
+		if err != nil {
+			return
+		}
+		got := parsePath(u)
+		p := got.id.Provider
+		for _, part := range []string{string(p.Host), p.Namespace, p.Type, got.file} {
+			if got.kind != unknown && got.kind != health && (strings.ContainsAny(part, "/\\\x00") || part == ".." || part == ".") {
+				t.Fatalf("%q names %+v", text, got)
+			}
+		}
+	})
+}
+
+// A document names archives beside it, for platforms as engines write them. What else it names is left out.
+func TestParseDocument(t *testing.T) {
+	p := sourcetest.Address(t, "example.test/acme/widget")
+	for _, c := range []struct {
+		platform, url string
+		ok            bool
+	}{
+		{"linux_amd64", "a.zip", true},
+		{"linux_amd64", "a.zip?signature=x", true},
+		{"linux_amd64", "", false},
+		{"linux_amd64", "?a.zip", false},
+		{"linux_amd64", "sub/a.zip", false},
+		{"linux_amd64", "../gadget/a.zip", false},
+		{"linux_amd64", "/a.zip", false},
+		{"linux_amd64", "file:a.zip", false},
+		{"linux_amd64", "https://other.test/a.zip", false},
+		{"linux_amd64", "//other.test", false},
+		{"linux_amd64", "%zz", false},
+		{"linux", "a.zip", false},
+	} {
+		d, err := parseDocument(p, fmt.Appendf(nil, `{"archives": {%q: {"url": %q}}}`, c.platform, c.url))
+		sourcetest.Check(t, err)
+		got := d.archives[sources.Platform{OS: "linux", Arch: "amd64"}].path
+		sourcetest.Expect(t, len(d.archives) == 1 == c.ok && (got == p.String()+"/a.zip") == c.ok, "%+v: %+v", c, d.archives)
 	}
 }

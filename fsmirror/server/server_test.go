@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -23,6 +24,7 @@ import (
 	"github.com/larder-cli/larder/fsmirror/server"
 	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/disk"
+	"github.com/larder-cli/larder/sources/fetch"
 	"github.com/larder-cli/larder/sources/sourcetest"
 )
 
@@ -76,8 +78,7 @@ func (u *fakeUpstream) write(to *server.Arrival, path string, from, until int) e
 func newServer(t *testing.T, u *fakeUpstream, opts server.Options) *httptest.Server {
 	t.Helper()
 	u.dir = t.TempDir()
-	dir, err := disk.Open(u.dir)
-	sourcetest.Check(t, err)
+	dir := sourcetest.Must(disk.Open(u.dir))(t)
 	opts.Upstream = u
 	s := server.New(t.Context(), dir, opts)
 	web := httptest.NewServer(s)
@@ -99,8 +100,7 @@ func randomArchive(n int) []byte {
 func TestEndAfterTheLastReport(t *testing.T) {
 	reporting := make(chan struct{})
 	var reported atomic.Bool
-	dir, err := disk.Open(t.TempDir())
-	sourcetest.Check(t, err)
+	dir := sourcetest.Must(disk.Open(t.TempDir()))(t)
 	defer dir.Close()
 	s := server.New(t.Context(), dir, server.Options{Report: func(server.Served) {
 		close(reporting)
@@ -155,11 +155,9 @@ func TestFetchedOnce(t *testing.T) {
 	close(release)
 	done.Wait()
 	sourcetest.Equal(t, u.fetches.Load(), 1, "fetches")
-	r, err := http.Get(web.URL + archivePath)
-	sourcetest.Check(t, err)
+	r := sourcetest.Must(http.Get(web.URL + archivePath))(t)
 	defer r.Body.Close()
-	body, err := io.ReadAll(r.Body)
-	sourcetest.Check(t, err)
+	body := sourcetest.Must(io.ReadAll(r.Body))(t)
 	sourcetest.Expect(t, bytes.Equal(body, u.archive), "the archive in the mirror")
 	sourcetest.Equal(t, u.fetches.Load(), 1, "fetches")
 }
@@ -203,11 +201,9 @@ func TestFailedArchiveIsIncomplete(t *testing.T) {
 				return nil
 			}
 			web := newServer(t, u, server.Options{})
-			r, err := http.Get(web.URL + archivePath)
-			sourcetest.Check(t, err)
+			r := sourcetest.Must(http.Get(web.URL + archivePath))(t)
 			if c.status == 0 {
-				_, err := io.ReadFull(r.Body, make([]byte, 1000))
-				sourcetest.Check(t, err)
+				sourcetest.Must(io.ReadFull(r.Body, make([]byte, 1000)))(t)
 				close(reading)
 			}
 			body, err := io.ReadAll(r.Body)
@@ -219,11 +215,9 @@ func TestFailedArchiveIsIncomplete(t *testing.T) {
 				t.Errorf("%d bytes without an error", len(body))
 			}
 			failing.Store(false)
-			r, err = http.Get(web.URL + archivePath)
-			sourcetest.Check(t, err)
+			r = sourcetest.Must(http.Get(web.URL + archivePath))(t)
 			defer r.Body.Close()
-			body, err = io.ReadAll(r.Body)
-			sourcetest.Check(t, err)
+			body = sourcetest.Must(io.ReadAll(r.Body))(t)
 			sourcetest.Expect(t, bytes.Equal(body, u.archive), "the second try: %d %d bytes", r.StatusCode, len(body))
 		})
 	}
@@ -241,16 +235,12 @@ func TestArchiveOfUnknownSizeOverHTTP10(t *testing.T) {
 	}
 	web := newServer(t, u, server.Options{})
 	get := func() (status int, body []byte) {
-		conn, err := net.Dial("tcp", web.Listener.Addr().String())
-		sourcetest.Check(t, err)
+		conn := sourcetest.Must(net.Dial("tcp", web.Listener.Addr().String()))(t)
 		defer conn.Close()
-		_, err = fmt.Fprintf(conn, "GET %s HTTP/1.0\r\n\r\n", archivePath)
-		sourcetest.Check(t, err)
-		r, err := http.ReadResponse(bufio.NewReader(conn), nil)
-		sourcetest.Check(t, err)
+		sourcetest.Must(fmt.Fprintf(conn, "GET %s HTTP/1.0\r\n\r\n", archivePath))(t)
+		r := sourcetest.Must(http.ReadResponse(bufio.NewReader(conn), nil))(t)
 		defer r.Body.Close()
-		body, err = io.ReadAll(r.Body)
-		sourcetest.Check(t, err)
+		body = sourcetest.Must(io.ReadAll(r.Body))(t)
 		return r.StatusCode, body
 	}
 	failed = errors.New("wrong hash")
@@ -273,13 +263,11 @@ func TestRestartedArchive(t *testing.T) {
 		return errors.Join(err, to.Observe(sources.Arriving{}), os.Remove(path), u.write(to, path, 0, len(good)))
 	}}
 	web := newServer(t, u, server.Options{})
-	r, err := http.Get(web.URL + archivePath)
-	sourcetest.Check(t, err)
+	r := sourcetest.Must(http.Get(web.URL + archivePath))(t)
 	defer r.Body.Close()
-	_, err = io.ReadFull(r.Body, make([]byte, 1000))
-	sourcetest.Check(t, err)
+	sourcetest.Must(io.ReadFull(r.Body, make([]byte, 1000)))(t)
 	close(release)
-	_, err = io.ReadAll(r.Body)
+	_, err := io.ReadAll(r.Body)
 	sourcetest.Expect(t, err != nil, "no error")
 }
 
@@ -289,19 +277,15 @@ func TestPartsOfArrivingArchives(t *testing.T) {
 		return u.write(to, path, 0, len(u.archive))
 	}}
 	web := newServer(t, u, server.Options{})
-	r, err := http.Head(web.URL + archivePath)
-	sourcetest.Check(t, err)
+	r := sourcetest.Must(http.Head(web.URL + archivePath))(t)
 	r.Body.Close()
 	sourcetest.Equal(t, r.StatusCode, http.StatusOK, "HEAD")
 	sourcetest.Equal(t, u.fetches.Load(), 0, "fetches for HEAD")
-	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, web.URL+archivePath, nil)
-	sourcetest.Check(t, err)
+	request := sourcetest.Must(http.NewRequestWithContext(t.Context(), http.MethodGet, web.URL+archivePath, nil))(t)
 	request.Header.Set("Range", "bytes=10-19")
-	r, err = http.DefaultClient.Do(request)
-	sourcetest.Check(t, err)
+	r = sourcetest.Must(http.DefaultClient.Do(request))(t)
 	defer r.Body.Close()
-	body, err := io.ReadAll(r.Body)
-	sourcetest.Check(t, err)
+	body := sourcetest.Must(io.ReadAll(r.Body))(t)
 	sourcetest.Expect(t, r.StatusCode == http.StatusPartialContent && bytes.Equal(body, u.archive[10:20]), "%d, %d bytes", r.StatusCode, len(body))
 }
 
@@ -311,8 +295,7 @@ func TestReports(t *testing.T) {
 	u := &fakeUpstream{err: errors.New("down")}
 	web := newServer(t, u, server.Options{Report: func(s server.Served) { served <- s }})
 	for path, status := range map[string]int{"/healthz": 200, "/" + home + "/index.json": 502, "/nothing": 404, "/metrics": 404} {
-		r, err := http.Get(web.URL + path)
-		sourcetest.Check(t, err)
+		r := sourcetest.Must(http.Get(web.URL + path))(t)
 		r.Body.Close()
 		select {
 		case s := <-served:
@@ -331,8 +314,7 @@ func TestMissingIsCertain(t *testing.T) {
 	ask := func(want int) {
 		t.Helper()
 		for _, file := range []string{"2.0.0.json", "terraform-provider-widget_2.0.0_linux_amd64.zip", "terraform-provider-widget_1.0.0_darwin_arm64.zip"} {
-			r, err := http.Get(web.URL + "/" + home + "/" + file)
-			sourcetest.Check(t, err)
+			r := sourcetest.Must(http.Get(web.URL + "/" + home + "/" + file))(t)
 			r.Body.Close()
 			sourcetest.Equal(t, r.StatusCode, want, file)
 		}
@@ -365,8 +347,7 @@ func TestStaleAnswers(t *testing.T) {
 		writeHabitat(t, u.dir)
 		ages := func() (all []string) {
 			for _, file := range []string{"index.json", "1.0.0.json"} {
-				r, err := http.Get(web.URL + "/" + home + "/" + file)
-				sourcetest.Check(t, err)
+				r := sourcetest.Must(http.Get(web.URL + "/" + home + "/" + file))(t)
 				r.Body.Close()
 				sourcetest.Equal(t, r.StatusCode, http.StatusOK, c.what, file)
 				age := r.Header.Get("Age")
@@ -393,5 +374,135 @@ func TestBodiesAreNotRead(t *testing.T) {
 	if err == nil {
 		defer r.Body.Close()
 		sourcetest.Equal(t, r.StatusCode, http.StatusMethodNotAllowed, "status")
+	}
+}
+
+func TestParseTokens(t *testing.T) {
+	const sum = "2bb80d537b1da3e38bd30361aa855686bde0eacd7162fef6a25fe97bf527a25b" // of "secret"
+	for _, c := range []struct{ text, err string }{
+		{"ci " + sum + "\n# comment\n\n  ops\t" + strings.ToUpper(sum) + "  \r\n", ""},
+		{"", "no token"},
+		{"# only a comment", "no token"},
+		{"ci secret", "line 1"},
+		{"ci " + sum + "\nops", "line 2"},
+		{"ci " + sum[1:], "line 1"},
+		{"ci " + sum + " more", "line 1"},
+		{"ci " + sum + "\nci " + sum, "earlier line"},
+	} {
+		tokens, err := server.ParseTokens([]byte(c.text))
+		switch {
+		case c.err == "":
+			sourcetest.Expect(t, err == nil && len(tokens) == 2, "%q: %v %v", c.text, tokens, err)
+		case err == nil || !strings.Contains(err.Error(), c.err) || strings.Contains(err.Error()+strings.Join(sources.Hints(err), ""), "secret"):
+			t.Errorf("%q: %v", c.text, err)
+		}
+	}
+}
+
+// What no client may learn.
+const (
+	hiddenPath = "/srv/hidden/config.hcl"
+	hiddenHost = "registry.hidden.test"
+	hiddenKey  = "HIDDEN9C3F0A1B2D"
+)
+
+// refusing rules fail with an error.
+type refusing struct{ allowed, check error }
+
+func (r refusing) Allowed(_ context.Context, _ sources.Provider, versions []sources.Version) ([]sources.Version, error) {
+	return versions, r.allowed
+}
+
+func (r refusing) Check(context.Context, sources.PackageID, *os.File, fs.FileInfo, []sources.Hash) error {
+	return r.check
+}
+
+// Answers have constants and the client's own words, whatever fails.
+func TestAnswersHideTheServer(t *testing.T) {
+	cause := sources.WithHint(fmt.Errorf("%s: key %s: GET https://%s/v1 10.1.2.3", hiddenPath, hiddenKey, hiddenHost), "see %s", hiddenPath)
+	status := func(code int) error {
+		return &fetch.Error{URL: "https://" + hiddenHost + "/v1", Tries: 3, Err: &fetch.StatusError{Code: code, URL: "https://" + hiddenHost, Said: hiddenKey}}
+	}
+	down := &net.OpError{Op: "dial", Net: "tcp", Addr: &net.TCPAddr{IP: net.IPv4(10, 1, 2, 3)}, Err: errors.Join(syscall.ECONNREFUSED, cause)}
+	unread := &fs.PathError{Op: "open", Path: hiddenPath, Err: fs.ErrPermission}
+	wrong := fmt.Errorf("the signature is wrong: %w", cause)
+	forbidden := fmt.Errorf("%w: %w", server.ErrForbidden, cause)
+	damaged := &server.DamagedError{Path: hiddenPath, Err: cause}
+	seen := map[int]bool{}
+	for _, c := range []struct {
+		name             string
+		questions, fetch error // of upstream
+		opts             server.Options
+	}{
+		{"policy", nil, nil, server.Options{Rules: refusing{allowed: forbidden}}},
+		{"rules that fail", nil, nil, server.Options{Rules: refusing{allowed: cause}}},
+		{"signature required", nil, nil, server.Options{Rules: refusing{check: forbidden}}},
+		{"damaged", nil, wrong, server.Options{Rules: refusing{check: damaged}}},
+		{"damaged and refused", nil, forbidden, server.Options{Rules: refusing{check: damaged}}},
+		{"upstream down", down, down, server.Options{}},
+		{"upstream slow", fmt.Errorf("%w: %w", context.DeadlineExceeded, cause), nil, server.Options{}},
+		{"upstream paused", &fetch.PausedError{Host: hiddenHost}, nil, server.Options{}},
+		{"404", fmt.Errorf("%w: %w", sources.ErrNotFound, status(404)), nil, server.Options{}},
+		{"401", status(401), status(401), server.Options{}},
+		{"429", status(429), status(429), server.Options{}},
+		{"500", status(500), status(500), server.Options{}},
+		{"508", status(508), status(508), server.Options{}},
+		{"invalid signature", nil, wrong, server.Options{}},
+		{"not allowed", forbidden, forbidden, server.Options{}},
+		{"too large", nil, fmt.Errorf("%w: %w", server.ErrTooLarge, cause), server.Options{}},
+		{"full disk", nil, &fs.PathError{Op: "write", Path: hiddenPath, Err: syscall.ENOSPC}, server.Options{}},
+		{"unreadable directory", unread, unread, server.Options{Ready: func() error { return unread }}},
+		{"page", nil, wrong, server.Options{Page: func(http.ResponseWriter, *http.Request) error { return cause }}},
+		{"token", nil, nil, server.Options{Tokens: func() server.Tokens { return server.Tokens{hiddenKey: {}} }}},
+		{"registry", nil, wrong, server.Options{Host: hiddenHost}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			u := &fakeUpstream{err: c.questions, fetch: func(*fakeUpstream, *server.Arrival, string) error { return c.fetch }, dir: t.TempDir()}
+			for _, provider := range []string{home, "example.test/acme/broken"} { // the second one is damaged
+				at := filepath.Join(u.dir, provider)
+				sourcetest.Check(t, os.MkdirAll(at, 0o755))
+				if provider != home {
+					sourcetest.Check(t, errors.Join(os.WriteFile(filepath.Join(at, "index.json"), []byte("{"+hiddenKey), 0o644),
+						os.WriteFile(filepath.Join(at, "1.0.0.json"), []byte("{"+hiddenKey), 0o644)))
+				}
+			}
+			dir := sourcetest.Must(disk.Open(u.dir))(t)
+			defer dir.Close()
+			c.opts.Upstream = u
+			if c.name == "signature required" || c.name == "damaged" || c.name == "damaged and refused" {
+				at := filepath.Join(u.dir, home)
+				text := `{"archives": {"linux_amd64": {"url": "terraform-provider-widget_1.0.0_linux_amd64.zip"}}}`
+				sourcetest.Check(t, errors.Join(os.WriteFile(filepath.Join(at, "1.0.0.json"), []byte(text), 0o644), os.WriteFile(filepath.Join(u.dir, archivePath), []byte("zip"), 0o644)))
+			}
+			s := server.New(t.Context(), dir, c.opts)
+			defer s.End()
+			for _, path := range []string{
+				"/", "/metrics", "/readyz", "/unknown", "/" + home + "/index.json", "/" + home + "/1.0.0.json", archivePath, archivePath + "?expires=1&signature=00",
+				"/.larder/evidence/" + home + "/1.0.0/SHA256SUMS", "/v1/providers/acme/widget/versions", "/v1/providers/acme/widget/1.0.0/download/linux/amd64",
+				"/example.test/acme/broken/index.json", "/example.test/acme/broken/1.0.0.json",
+			} {
+				for _, method := range []string{http.MethodGet, http.MethodHead, http.MethodPost} {
+					w := httptest.NewRecorder()
+					r := httptest.NewRequest(method, "https://example.test"+path, nil)
+					if !strings.Contains(path, "?") {
+						r.Header.Set("Authorization", "Bearer wrong")
+					}
+					func() {
+						defer func() { _ = recover() }() // of an answer that is cut off
+						s.ServeHTTP(w, r)
+					}()
+					answer := w.Result()
+					seen[answer.StatusCode] = true
+					body := sourcetest.Must(io.ReadAll(answer.Body))(t)
+					text := fmt.Sprint(answer.Header, string(body))
+					for _, hidden := range []string{hiddenPath, hiddenHost, hiddenKey, "10.1.2.3", u.dir, "config.hcl"} {
+						sourcetest.Expect(t, !strings.Contains(text, hidden), "%s %s: %d %s", method, path, answer.StatusCode, text)
+					}
+				}
+			}
+		})
+	}
+	for _, want := range []int{401, 403, 404, 405, 451, 500, 502, 503, 504, 507} {
+		sourcetest.Expect(t, seen[want], "no answer had status %d", want)
 	}
 }

@@ -24,8 +24,7 @@ func TestRecentDownloads(t *testing.T) {
 	for recent, want := range map[string]string{"a": "fetching, verified, stored", "b": "fetching, arriving, verified, stored"} {
 		m := newMachine(t)
 		m.recent = recent
-		res, err := m.acquire(m.request())
-		sourcetest.Check(t, err)
+		res := sourcetest.Must(m.acquire(m.request()))(t)
 		sourcetest.Equal(t, m.steps(), want)
 		sourcetest.Expect(t, res.Fetched && (res.Size == 0) == (recent == "a"), "got %+v", res)
 		sourcetest.Equal(t, m.events[0].URL == "", recent == "a")
@@ -105,8 +104,7 @@ func TestProgress(t *testing.T) {
 			_, err := io.WriteString(to, "d")
 			return err
 		}
-		_, err := m.acquire(m.request())
-		sourcetest.Check(t, err)
+		sourcetest.Must(m.acquire(m.request()))(t)
 		var done []int64
 		for _, e := range m.events {
 			if e.Step == acquire.Arriving {
@@ -153,15 +151,13 @@ func TestRenewedURLs(t *testing.T) {
 					return err
 				}
 				a := m.acquirer()
-				offer, err := a.Ask(t.Context(), m.request())
-				sourcetest.Check(t, err)
+				offer := sourcetest.Must(a.Ask(t.Context(), m.request()))(t)
 				if later {
 					time.Sleep(11 * time.Second)
 				}
 				m.offer.Location.URL = "https://new.test/"
 				c.edit(&m.offer)
-				_, err = a.Take(t.Context(), m.request(), offer)
-				sourcetest.Check(t, err)
+				sourcetest.Must(a.Take(t.Context(), m.request(), offer))(t)
 				sourcetest.Equal(t, tried == "https://new.test/", later && c.ok, c.name)
 			})
 		}
@@ -169,16 +165,14 @@ func TestRenewedURLs(t *testing.T) {
 	m := newMachine(t) // the evidence is this machine's
 	m.recorded[arm] = sources.Stored{H1: h1("arm"), Signed: evidence(sourcetest.Publisher(), true, "linux_amd64=a")}
 	m.download = func(from fetch.Archive, to fetch.Stage) error {
-		_, err := from.Renew(t.Context())
-		sourcetest.Check(t, err)
+		sourcetest.Must(from.Renew(t.Context()))(t)
 		m.askErr = errStep
-		_, err = from.Renew(t.Context())
+		_, err := from.Renew(t.Context())
 		sourcetest.ErrorIs(t, err, errStep)
 		_, err = io.WriteString(to, "a")
 		return err
 	}
-	_, err := m.acquire(m.request())
-	sourcetest.Check(t, err)
+	sourcetest.Must(m.acquire(m.request()))(t)
 }
 
 // A damaged download is fetched once more over one connection, and others are not.
@@ -233,8 +227,7 @@ func TestSecondAttempts(t *testing.T) {
 // Packages on this machine are read where they are, and what they contain is checked.
 func TestLocalPackages(t *testing.T) {
 	dir, zipped := local(t, "the provider")
-	contents, err := archive.Hash(t.Context(), dir)
-	sourcetest.Check(t, err)
+	contents := sourcetest.Must(archive.Hash(t.Context(), dir))(t)
 	for _, c := range []struct {
 		name   string
 		at     sources.Location
@@ -278,15 +271,14 @@ func TestLocalPackages(t *testing.T) {
 	m.offer.Location, m.offer.Hashes = sources.Location{Dir: dir}, nil
 	req := m.request()
 	req.DryRun = true
-	_, err = m.acquire(req)
+	_, err := m.acquire(req)
 	sourcetest.ErrorIs(t, err, archive.ErrNoExecutable)
 }
 
 // A package in the store is the offered one if hashes say so, or if it comes from there.
 func TestOfferedPackages(t *testing.T) {
 	dir, zipped := local(t, "the provider")
-	contents, err := archive.Hash(t.Context(), dir)
-	sourcetest.Check(t, err)
+	contents := sourcetest.Must(archive.Hash(t.Context(), dir))(t)
 	for _, c := range []struct {
 		name    string
 		at      sources.Location
@@ -325,8 +317,7 @@ func (c copyOf) CopyOf(path string) bool { return path == string(c) }
 // verify their packages.
 func TestAppraise(t *testing.T) {
 	dir, _ := local(t, "the provider")
-	contents, err := archive.Hash(t.Context(), dir)
-	sourcetest.Check(t, err)
+	contents := sourcetest.Must(archive.Hash(t.Context(), dir))(t)
 	publisher := sourcetest.Publisher()
 	for _, c := range []struct {
 		name   string
@@ -358,7 +349,7 @@ func TestAppraise(t *testing.T) {
 	}
 	m := newMachine(t)
 	m.askErr = fs.ErrPermission
-	_, err = m.acquirer().Appraise(t.Context(), m.request())
+	_, err := m.acquirer().Appraise(t.Context(), m.request())
 	sourcetest.ErrorIs(t, err, fs.ErrPermission)
 	m = newMachine(t)
 	m.offer.Kind, m.offer.Signed = sources.FromFilesystem, evidence(publisher, false, "linux_amd64=a")
@@ -416,4 +407,55 @@ func TestDryRunsReadRecords(t *testing.T) {
 	req.DryRun = true
 	_, err := m.acquire(req)
 	sourcetest.ErrorIs(t, err, errStep)
+}
+
+// Wherever an acquisition ends, its slot and, as the machine checks, its transaction are closed.
+func TestFailingSteps(t *testing.T) {
+	for step, fail := range map[string]func(*machine){
+		"none":   func(*machine) {},
+		"ask":    func(m *machine) { m.askErr = errStep },
+		"begin":  func(m *machine) { m.beginErr = errStep },
+		"stage":  func(m *machine) { m.stageErr = errStep },
+		"fetch":  func(m *machine) { m.download = func(fetch.Archive, fetch.Stage) error { return errStep } },
+		"unpack": func(m *machine) { m.unpackErr = errStep },
+		"commit": func(m *machine) { m.commitErr = errStep },
+	} {
+		for _, purpose := range []sources.Purpose{sources.ToStore, sources.ToHash} {
+			m := newMachine(t)
+			m.opts.Slots = acquire.NewSlots(1)
+			m.opts.Report = nil
+			fail(m)
+			req := m.request()
+			req.Slot, req.Purpose = new(acquire.Slot), purpose
+			res, err := m.acquire(req)
+			req.Slot.Leave()
+			sourcetest.Expect(t, errors.Is(err, errStep) == (step != "none") && (err == nil) == (res.Package.H1 != ""),
+				"%s: %+v, %v", step, res, err)
+			sourcetest.Equal(t, len(m.committed) == 1, step == "none" || step == "commit", step)
+			sourcetest.Expect(t, step == "ask" || m.purpose == purpose, "%s: for %v", step, m.purpose)
+			sourcetest.Equal(t, len(m.opts.Slots), 0, step, "slots")
+		}
+	}
+}
+
+// Locked hashes do not refuse a package if all that count belong to other platforms.
+func TestOfOthers(t *testing.T) {
+	h := func(hashes ...sources.Hash) []sources.Hash { return hashes }
+	for _, c := range []struct {
+		name          string
+		locked, known []sources.Hash
+		want          bool
+	}{
+		{name: "nothing is locked", known: h(zh("other"))},
+		{name: "another platform's archive", locked: h(zh("other")), known: h(zh("other")), want: true},
+		{name: "nothing is known", locked: h(zh("other"))},
+		{name: "one of two archives is known", locked: h(zh("other"), zh("third")), known: h(zh("other"))},
+		{name: "archives decide", locked: h(zh("other"), h1("other"), h1("third")), known: h(zh("other")), want: true},
+		{name: "contents don't make up for archives", locked: h(zh("other"), h1("other")), known: h(h1("other"))},
+		{name: "contents alone", locked: h(h1("other")), known: h(h1("other")), want: true},
+		{name: "contents alone, one unknown", locked: h(h1("other"), h1("third")), known: h(h1("other"))},
+		{name: "other schemes", locked: h("h9:x"), known: h("h9:x")},
+	} {
+		sourcetest.Equal(t, newMachine(t).acquirer().OfOthers(widget, c.locked, c.known), c.want, c.name)
+	}
 }

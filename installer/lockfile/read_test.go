@@ -5,12 +5,15 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/hclsyntax"
+	"github.com/hashicorp/hcl/v2/hclwrite"
+	"github.com/zclconf/go-cty/cty"
 
 	"github.com/larder-cli/larder/installer/lockfile"
 	"github.com/larder-cli/larder/sources"
@@ -117,24 +120,6 @@ func TestModuleBlocksGetOneWarning(t *testing.T) {
 	sourcetest.Expect(t, f != nil && len(f.Entries()) == 1, "file = %v, want one entry", f)
 }
 
-func TestEngineComesFromTheHeader(t *testing.T) {
-	for _, c := range []struct {
-		src  string
-		want sources.Engine
-	}{
-		{"# This file is maintained automatically by \"terraform init\".\n", sources.Terraform},
-		{"# This file is maintained automatically by \"tofu init\".\r\n", sources.OpenTofu},
-		{"# ours\n\n# This file is maintained automatically by \"tofu init\".\n", sources.OpenTofu},
-		{"# This file is maintained automatically by \"pulumi init\".\n", ""},
-		{block(`version = "1.0.0"`) + "# This file is maintained automatically by \"tofu init\".\n", ""},
-		{"", ""},
-	} {
-		f, _ := lockfile.Parse([]byte(c.src))
-		got, ok := f.Engine()
-		sourcetest.Expect(t, got == c.want && ok == (c.want != ""), "engine of %q = %q, %v, want %q", c.src, got, ok, c.want)
-	}
-}
-
 func TestReadFile(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, lockfile.Name)
@@ -167,10 +152,7 @@ func TestReadFile(t *testing.T) {
 }
 
 func FuzzRead(f *testing.F) {
-	f.Add([]byte(commented))
-	for mutant := range sourcetest.Mutants([]byte(commented)) {
-		f.Add(mutant)
-	}
+	sourcetest.AddSeeds[[]byte](f, commented)
 	f.Add([]byte("# a\n\n# b\n" + block("/* c */ version /* d */ = \"1.0.0\" # e\n\n# f\nhashes = [ # g\n\"zh:b\" /* h */, // i\n\"h1:a$${}\\n\"\n# j\n] # k\n# l") + "# m\n\n# n"))
 	f.Add([]byte("module \"x\" { # a\n}\n" + block("version = \"1.0.0\"\nconstraints = \">= 0.1.0, ~> 1.0\"\nhashes=[\"a:b\",\"a:b\" # x\n]")))
 	f.Add([]byte("/* a\r\n b */\r\nprovider \"испытание.com/a/b\" { version = \"1.0.0-a+b\" } # c"))
@@ -192,9 +174,7 @@ func FuzzRead(f *testing.F) {
 			sourcetest.Require(t, i >= 0, "comment %q comes from nowhere", c)
 			want = slices.Delete(want, i, i+1)
 		}
-		if len(want) > 0 && !losesComments(src, file) {
-			t.Errorf("comments %q are lost in:\n%s", want, text)
-		}
+		sourcetest.Expect(t, len(want) <= 0 || losesComments(src, file), "comments %q are lost in:\n%s", want, text)
 	})
 }
 
@@ -256,4 +236,82 @@ func TestHints(t *testing.T) {
 		sourcetest.Require(t, len(ds) == 1, "%v", ds)
 		sourcetest.Equal(t, ds[0].Hint, want, src)
 	}
+}
+
+// ReadEngine finds the engine that Read finds, and reads only the header if it names one.
+func TestReadEngine(t *testing.T) {
+	const rest = "# Manual edits may be lost in future updates.\n"
+	body := "\n" + block(`version = "1.0.0"`)
+	for _, c := range []struct {
+		header string
+		want   sources.Engine
+		parsed bool
+	}{
+		{"# This file is maintained automatically by \"tofu init\".\n" + rest, sources.OpenTofu, false},
+		{"# This file is maintained automatically by \"tofu init\".\r\n", sources.OpenTofu, false},
+		{"\ufeff# mine\r\n\r\n# This file is maintained automatically by \"terraform init\".", sources.Terraform, false},
+		{"// mine\n# This file is maintained automatically by \"tofu init\".\n" + rest, sources.OpenTofu, false},
+		{"\n# This file is maintained automatically by \"salt init\".\n" + rest, "", true},
+		{body + "# This file is maintained automatically by \"tofu init\".\n" + strings.Replace(body, "alpha", "beta", 1), "", true},
+		{"", "", true},
+	} {
+		path := filepath.Join(t.TempDir(), lockfile.Name)
+		text := c.header + strings.Replace(body, "alpha", "gamma", 1)
+		check(t, os.WriteFile(path, []byte(text), 0o644))
+		whole, ds := lockfile.Read(path)
+		check(t, ds.Err())
+		read := lockfile.ReadEngine(path)
+		for _, f := range []*lockfile.File{whole, read} {
+			got, ok := f.Engine()
+			sourcetest.Expect(t, got == c.want && ok == (c.want != ""), "engine of %q = %q, %v", text, got, ok)
+		}
+		sourcetest.Equal(t, len(read.Entries()) > 0, c.parsed, text)
+	}
+	sourcetest.Expect(t, !lockfile.ReadEngine(filepath.Join(t.TempDir(), "absent")).Exists, "a file that does not exist")
+}
+
+func FuzzQuote(f *testing.F) {
+	for _, s := range []string{
+		"", "h1:47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU=", "~> 2.0, != 2.5", "a\nb\r\tc", `"\`, "${a} $${b} %{c} %%{d} $ % {",
+		"\x00\x7f\u200c\u00a0é", "e\u0301", "\U000e0001\U0001f600", "\xff\xc3", "ende$",
+	} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, s string) {
+		sourcetest.Equal(t, lockfile.Quote(s), string(hclwrite.TokensForValue(cty.StringVal(s)).Bytes()), s, "hclwrite has")
+	})
+}
+
+func TestWriteReplacesFile(t *testing.T) {
+	dir := t.TempDir()
+	path, elsewhere := filepath.Join(dir, lockfile.Name), filepath.Join(t.TempDir(), "shared.hcl")
+	check(t, os.WriteFile(elsewhere, []byte("old"), 0o600))
+	if err := sourcetest.Symlink(t, elsewhere, path); err != nil {
+		t.Skip(err) // Windows requires a privilege
+	}
+	check(t, lockfile.Write(path, []byte("new")))
+	text, _ := os.ReadFile(elsewhere)
+	sourcetest.Equal(t, string(text), "old", "what the symlink led to now holds")
+	info := sourcetest.Must(os.Lstat(path))(t)
+	sourcetest.Expect(t, runtime.GOOS == "windows" || info.Mode() == 0o644, "mode = %v, want 0644", info.Mode())
+	text, _ = os.ReadFile(path)
+	sourcetest.Equal(t, string(text), "new", "file holds")
+	onlyFile(t, dir)
+}
+
+func TestWriteThatFailsLeavesNothing(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, lockfile.Name)
+	check(t, os.MkdirAll(filepath.Join(path, "occupied"), 0o700))
+	err := lockfile.Write(path, []byte("new"))
+	sourcetest.Expect(t, err != nil && strings.Count(err.Error(), path) == 1,
+		"error = %v, want one that names the file once", err)
+	onlyFile(t, dir)
+}
+
+// onlyFile checks that dir contains only the lock file.
+func onlyFile(t *testing.T, dir string) {
+	t.Helper()
+	names, err := os.ReadDir(dir)
+	sourcetest.Expect(t, err == nil && len(names) == 1 && names[0].Name() == lockfile.Name, "directory holds %v, %v", names, err)
 }

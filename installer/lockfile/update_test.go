@@ -24,9 +24,7 @@ func entry(t *testing.T, address, version, constraints string, hashes ...sources
 	t.Helper()
 	e := lockfile.Entry{Provider: provider(t, address), Version: sourcetest.Number(t, version), Hashes: hashes}
 	if constraints != "" {
-		var err error
-		e.Constraints, err = sources.ParseConstraints(constraints)
-		check(t, err)
+		e.Constraints = sourcetest.Must(sources.ParseConstraints(constraints))(t)
 	}
 	return e
 }

@@ -41,9 +41,7 @@ func newWorld(t *testing.T) *world {
 
 func mustKey(t *testing.T, secret string) seal.Key {
 	t.Helper()
-	key, err := seal.ParseKey(secret)
-	sourcetest.Check(t, err)
-	return key
+	return sourcetest.Must(seal.ParseKey(secret))(t)
 }
 
 func widget(t testing.TB) sources.Provider { return sourcetest.Address(t, "example.com/acme/widget") }
@@ -51,8 +49,7 @@ func widget(t testing.TB) sources.Provider { return sourcetest.Address(t, "examp
 func parse(t testing.TB, texts ...string) (versions []sources.Version) {
 	t.Helper()
 	for _, text := range texts {
-		v, err := sources.ParseVersion(text)
-		sourcetest.Check(t, err)
+		v := sourcetest.Must(sources.ParseVersion(text))(t)
 		versions = append(versions, v)
 	}
 	return versions
@@ -223,8 +220,7 @@ func TestFull(t *testing.T) {
 	long := parse(t, "1.0.0-"+fmt.Sprintf("%080d", 1))
 	run.See(t.Context(), widget(t), sources.Listing{Vouched: long})
 	l.Close()
-	info, err := os.Stat(filepath.Join(w.dir, "ages", "shared", "all.json"))
-	sourcetest.Check(t, err)
+	info := sourcetest.Must(os.Stat(filepath.Join(w.dir, "ages", "shared", "all.json")))(t)
 	sourcetest.Expect(t, info.Size() < 20<<20, "%d bytes", info.Size())
 
 	w.now = w.now.Add(9 * day)

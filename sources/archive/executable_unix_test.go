@@ -27,8 +27,7 @@ func TestLetExecute(t *testing.T) {
 		{0o600, 0o700, true},
 	} {
 		for _, platform := range []sources.Platform{{OS: "linux", Arch: "arm64"}, {OS: "windows", Arch: "amd64"}} {
-			id, err := sources.ParsePackageID("example.test/acme/widget", "1.0.0", platform.String())
-			sourcetest.Check(t, err)
+			id := sourcetest.Must(sources.ParsePackageID("example.test/acme/widget", "1.0.0", platform.String()))(t)
 			root := t.TempDir()
 			dir := filepath.Join(root, filepath.FromSlash(id.Path()))
 			file := filepath.Join(dir, name)
@@ -37,13 +36,12 @@ func TestLetExecute(t *testing.T) {
 			if platform.OS == "windows" {
 				lost, want = false, test.was
 			}
-			err = archive.CheckExecutable(dir, name, id)
+			err := archive.CheckExecutable(dir, name, id)
 			sourcetest.Equal(t, errors.Is(err, archive.ErrNotExecutable), lost, test.was, err)
 			if lost {
 				sourcetest.Check(t, archive.LetExecute(root, name, id))
 			}
-			info, err := os.Stat(file)
-			sourcetest.Check(t, err)
+			info := sourcetest.Must(os.Stat(file))(t)
 			sourcetest.Equal(t, info.Mode(), want, test.was, platform)
 		}
 	}
@@ -52,21 +50,18 @@ func TestLetExecute(t *testing.T) {
 // Links are not followed: their targets may be any files of this user.
 func TestLetExecuteFollowsNoLinks(t *testing.T) {
 	const name = "terraform-provider-widget"
-	id, err := sources.ParsePackageID("example.test/acme/widget", "1.0.0", "linux_arm64")
-	sourcetest.Check(t, err)
+	id := sourcetest.Must(sources.ParsePackageID("example.test/acme/widget", "1.0.0", "linux_arm64"))(t)
 	path := filepath.FromSlash(id.Path())
 	for _, link := range []string{filepath.Join(path, name), path, filepath.Dir(path)} {
 		root, elsewhere := t.TempDir(), t.TempDir()
-		rest, err := filepath.Rel(link, filepath.Join(path, name))
-		sourcetest.Check(t, err)
+		rest := sourcetest.Must(filepath.Rel(link, filepath.Join(path, name)))(t)
 		file := filepath.Join(elsewhere, "target", rest)
 		sourcetest.Check(t, errors.Join(
 			os.MkdirAll(filepath.Dir(file), 0o755), os.WriteFile(file, nil, 0o644),
 			os.MkdirAll(filepath.Dir(filepath.Join(root, link)), 0o755), sourcetest.Symlink(t, filepath.Join(elsewhere, "target"), filepath.Join(root, link)),
 		))
 		sourcetest.ErrorIs(t, archive.LetExecute(root, name, id), archive.ErrNotExecutable, link)
-		info, err := os.Stat(file)
-		sourcetest.Check(t, err)
+		info := sourcetest.Must(os.Stat(file))(t)
 		sourcetest.Equal(t, info.Mode(), os.FileMode(0o644), link)
 	}
 }

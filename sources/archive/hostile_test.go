@@ -93,8 +93,7 @@ func header(t testing.TB, change func(*zip.FileHeader)) []byte {
 	change(h)
 	var out bytes.Buffer
 	w := zip.NewWriter(&out)
-	f, err := w.CreateRaw(h)
-	check(t, err)
+	f := sourcetest.Must(w.CreateRaw(h))(t)
 	if _, err := io.WriteString(f, "hello"); err != nil && !strings.HasSuffix(h.Name, "/") {
 		t.Fatal(err)
 	}
@@ -257,8 +256,7 @@ func TestModes(t *testing.T) {
 	for _, test := range tests {
 		dir, _, err := unpack(t, makeZip(t, item{name: test.name, mode: test.mode}))
 		check(t, err)
-		info, err := os.Stat(filepath.Join(dir, test.name))
-		check(t, err)
+		info := sourcetest.Must(os.Stat(filepath.Join(dir, test.name)))(t)
 		sourcetest.Expect(t, info.Mode() == test.want,
 			"%s with mode %v gets %v, want %v", test.name, test.mode, info.Mode(), test.want)
 	}
@@ -365,10 +363,7 @@ func written(t *testing.T, data []byte) string {
 
 func FuzzUnpack(f *testing.F) {
 	good := makeZip(f, file("terraform-provider-foo", "hello\n"), item{name: "sub/"}, file("sub/LICENSE", "x"))
-	f.Add(good)
-	for mutant := range sourcetest.Mutants(good) {
-		f.Add(mutant)
-	}
+	sourcetest.AddSeeds[[]byte](f, string(good))
 	f.Add(makeZip(f, file("../x", "x"), file("a/../../x", "x")))
 	f.Add(makeZip(f, item{name: "terraform-provider-foo", text: "hello", method: zip.Store, mode: fs.ModeSymlink}))
 	f.Add(makeZip(f, file("a", strings.Repeat("abcdefgh", 1<<12)), file("A", "")))

@@ -5,6 +5,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -18,8 +19,7 @@ var check = sourcetest.Check
 
 func open(t testing.TB, path string) *disk.Dir {
 	t.Helper()
-	d, err := disk.Open(path)
-	check(t, err)
+	d := sourcetest.Must(disk.Open(path))(t)
 	t.Cleanup(func() { d.Close() })
 	return d
 }
@@ -127,8 +127,7 @@ func TestWriteFileIsAtomic(t *testing.T) {
 	// A directory is not replaced, and no temporary file is left.
 	check(t, os.Mkdir(filepath.Join(root, "dir"), 0o755))
 	sourcetest.Expect(t, d.WriteFile("dir", nil, disk.Lazily) != nil, "a file took the place of a directory")
-	entries, err := d.ReadDir()
-	check(t, err)
+	entries := sourcetest.Must(d.ReadDir())(t)
 	sourcetest.Equal(t, len(entries), 2, "left over", entries)
 	// A link is replaced.
 	outside := write(t, "canary", t.TempDir(), "file")
@@ -144,8 +143,7 @@ func TestWriteFileIsAtomic(t *testing.T) {
 func TestSweep(t *testing.T) {
 	root := t.TempDir()
 	d := open(t, root)
-	living, err := d.Scratch("run-")
-	check(t, err)
+	living := sourcetest.Must(d.Scratch("run-"))(t)
 	write(t, "", root, "run-DEADAAAAAAAA", "~lock")
 	write(t, "", root, "run-DEADAAAAAAAA", "deep", "file")
 	check(t, os.Mkdir(filepath.Join(root, "run-EMPTYAAAAAAA"), 0o755))
@@ -155,8 +153,7 @@ func TestSweep(t *testing.T) {
 	write(t, "", root, "run-FILEAAAAAAAA")
 	d.Sweep("run-", time.Now(), func(err error) { t.Error(err) })
 	var names []string
-	entries, err := d.ReadDir()
-	check(t, err)
+	entries := sourcetest.Must(d.ReadDir())(t)
 	for _, e := range entries {
 		names = append(names, e.Name())
 	}
@@ -173,8 +170,7 @@ func TestLock(t *testing.T) {
 	first, second := d.Lock("lock"), d.Lock("lock")
 	take := func(l *disk.Lock, want bool, try func(*disk.Lock) (bool, error)) {
 		t.Helper()
-		ok, err := try(l)
-		check(t, err)
+		ok := sourcetest.Must(try(l))(t)
 		sourcetest.Equal(t, ok, want)
 	}
 	take(first, true, (*disk.Lock).Try)
@@ -205,20 +201,77 @@ func TestOpenFilesHaveTheirPaths(t *testing.T) {
 	root := t.TempDir()
 	path := write(t, "text", root, "a", "b", "file")
 	d := open(t, root)
-	sub, err := d.Sub("a/b")
-	check(t, err)
+	sub := sourcetest.Must(d.Sub("a/b"))(t)
 	defer sub.Close()
 	for name, in := range map[string]*disk.Dir{"a/b/file": d, "file": sub} {
 		f, _, err := in.OpenFile(name)
 		check(t, err)
 		check(t, f.Close())
 		sourcetest.Equal(t, f.Name(), path, name)
-		made, err := in.Create(name+".new", 0o644)
-		check(t, err)
+		made := sourcetest.Must(in.Create(name+".new", 0o644))(t)
 		check(t, errors.Join(made.Close(), os.Remove(path+".new")))
 		sourcetest.Equal(t, made.Name(), path+".new", name)
 		_, err = in.Lstat(name + ".missing")
 		var failed *fs.PathError
 		sourcetest.Expect(t, errors.As(err, &failed) && failed.Path == path+".missing", "%v", err)
+	}
+}
+
+// A write beside the user's files removes what killed runs have left there, and nothing else.
+func TestWriteFileRemovesAbandonedFiles(t *testing.T) {
+	dir, long := t.TempDir(), time.Now().Add(-2*disk.Abandoned)
+	const left, running = ".a.hcl.ABCDEFGHIJKLMNOPQRSTUVWXYZ", ".a.hcl.ABCDEFGHIJKLMNOPQRSTUVWXY2"
+	kept := []string{".a.hcl.swp", ".a.hcl.01010101010101010101010101", ".b.hcl.ABCDEFGHIJKLMNOPQRSTUVWXYZ", running}
+	for _, name := range append(slices.Clone(kept), left) {
+		path := write(t, "text", dir, name)
+		if name != running {
+			check(t, os.Chtimes(path, long, long))
+		}
+	}
+	check(t, disk.WriteFile(filepath.Join(dir, "a.hcl"), []byte("new"), disk.Lazily))
+	for _, name := range append(kept, "a.hcl") {
+		_, err := os.Lstat(filepath.Join(dir, name))
+		sourcetest.Expect(t, err == nil, "%s: %v", name, err)
+	}
+	_, err := os.Lstat(filepath.Join(dir, left))
+	sourcetest.ErrorIs(t, err, os.ErrNotExist, left)
+}
+
+// The identity of a file stays while it is read, renamed and, if there is a birth time,
+// linked. A file that takes its place has another one, even with the same inode, size
+// and modification time.
+func TestIdentify(t *testing.T) {
+	path := write(t, "text", t.TempDir(), "file")
+	identify := func() (disk.Identity, string) {
+		t.Helper()
+		check(t, os.Chtimes(path, time.Unix(1e9, 0), time.Unix(1e9, 0)))
+		info := sourcetest.Must(os.Stat(path))(t)
+		return disk.Identify(path, info), disk.Print(path, info)
+	}
+	before, first := identify()
+	sourcetest.Require(t, before.Bound() && before.Inode != 0, "%+v", before)
+	time.Sleep(20 * time.Millisecond) // more than a tick of the file system's clock
+	contains(t, path, "text")
+	check(t, sourcetest.Link(t, path, path+".link"))
+	check(t, os.Remove(path))
+	check(t, os.Rename(path+".link", path))
+	linked, _ := identify()
+	linked.Changed = before.Changed
+	sourcetest.Equal(t, linked, before)
+
+	check(t, os.Remove(path))
+	write(t, "text", path)
+	other, second := identify()
+	other.Inode, linked.Inode = 0, 0
+	sourcetest.Expect(t, other != linked && second != first, "a restored file has the identity %+v", other)
+}
+
+// The file system of a missing file is that of the nearest directory above it.
+func TestMount(t *testing.T) {
+	dir := t.TempDir()
+	sourcetest.Equal(t, disk.Mount(filepath.Join(dir, "a", "b")), disk.Mount(dir))
+	sourcetest.Equal(t, disk.Existing(filepath.Join(write(t, "text", dir, "file"), "below")), filepath.Join(dir, "file"))
+	if runtime.GOOS == "linux" {
+		sourcetest.Equal(t, disk.Mount("/proc/self"), "/proc")
 	}
 }

@@ -23,8 +23,7 @@ import (
 // names lists the names in a directory.
 func names(t testing.TB, dir string) string {
 	t.Helper()
-	entries, err := os.ReadDir(dir)
-	check(t, err)
+	entries := sourcetest.Must(os.ReadDir(dir))(t)
 	var all []string
 	for _, e := range entries {
 		all = append(all, e.Name())
@@ -41,8 +40,7 @@ func contains(t testing.TB, path, want string) {
 // scratch creates a scratch directory that is closed when the test ends.
 func scratch(t testing.TB, d *disk.Dir) *disk.Scratch {
 	t.Helper()
-	s, err := d.Scratch("run-")
-	check(t, err)
+	s := sourcetest.Must(d.Scratch("run-"))(t)
 	t.Cleanup(func() { s.Close() })
 	return s
 }
@@ -54,8 +52,7 @@ func TestOpen(t *testing.T) {
 		_, err := disk.Open(path)
 		sourcetest.Expect(t, err != nil, "opened %s", path)
 	}
-	made, err := disk.Make(filepath.Join(root, "a", "b"))
-	check(t, err)
+	made := sourcetest.Must(disk.Make(filepath.Join(root, "a", "b")))(t)
 	check(t, made.Close())
 	check(t, sourcetest.Symlink(t, filepath.Join(root, "a"), filepath.Join(root, "link")))
 	if d := open(t, filepath.Join(root, "link")); !d.Exists("b") || d.Exists("c") { // a link is allowed in the path that the user names
@@ -63,7 +60,7 @@ func TestOpen(t *testing.T) {
 	}
 	t.Chdir(root)
 	sourcetest.Equal(t, open(t, ".").Path("a/b"), filepath.Join(root, "a", "b"), "relative path")
-	_, err = made.ReadDir()
+	_, err := made.ReadDir()
 	sourcetest.Expect(t, err != nil, "listed a closed directory")
 	sourcetest.Expect(t, made.Sync() != nil, "synced a closed directory")
 }
@@ -74,8 +71,7 @@ func TestErrorsNameThePath(t *testing.T) {
 	root := t.TempDir()
 	write(t, "", root, "dir", "file")
 	d := open(t, root)
-	sub, err := d.Sub("dir")
-	check(t, err)
+	sub := sourcetest.Must(d.Sub("dir"))(t)
 	t.Cleanup(func() { sub.Close() })
 	at := func(name string) string { return filepath.Join(root, "dir", name) }
 	for path, err := range map[string]error{
@@ -96,7 +92,7 @@ func TestErrorsNameThePath(t *testing.T) {
 		}
 		sourcetest.Expect(t, err != nil && strings.Count(err.Error(), path) == 1, "%s: got %v", path, err)
 	}
-	_, err = d.Mkdir("dir")
+	_, err := d.Mkdir("dir")
 	sourcetest.Expect(t, errors.Is(err, fs.ErrExist) && strings.Count(err.Error(), root) == 1, "Mkdir: %v", err)
 	err = d.Remove("dir")
 	sourcetest.Expect(t, err != nil && strings.Count(err.Error(), root) == 1, "Remove: %v", err)
@@ -142,8 +138,7 @@ func TestFilesHaveTheirModeWhateverTheUmask(t *testing.T) {
 	sourcetest.RequireModes(t)
 	d := open(t, t.TempDir())
 	for _, mode := range []fs.FileMode{0o444, 0o755, 0o666} {
-		f, err := d.Create(mode.String(), mode)
-		check(t, err)
+		f := sourcetest.Must(d.Create(mode.String(), mode))(t)
 		f.Close()
 		info, err := d.Lstat(mode.String())
 		sourcetest.Expect(t, err == nil && info.Mode() == mode, "got %v, %v, want %v", info.Mode(), err, mode)
@@ -156,10 +151,8 @@ func TestTemp(t *testing.T) {
 	root := t.TempDir()
 	d := open(t, root)
 	for _, commit := range []bool{false, true} {
-		temp, err := d.NewTemp("file")
-		check(t, err)
-		_, err = temp.WriteString("text")
-		check(t, err)
+		temp := sourcetest.Must(d.NewTemp("file"))(t)
+		sourcetest.Must(temp.WriteString("text"))(t)
 		if commit {
 			check(t, temp.Commit("file"))
 		}
@@ -167,8 +160,7 @@ func TestTemp(t *testing.T) {
 		want := map[bool]string{true: "file"}[commit]
 		sourcetest.Expect(t, names(t, root) == want, "committed %t: left are %s", commit, names(t, root))
 	}
-	temp, err := d.NewTemp("file")
-	check(t, err)
+	temp := sourcetest.Must(d.NewTemp("file"))(t)
 	temp.Close()
 	sourcetest.Expect(t, temp.Commit("file") != nil, "committed a closed file")
 	temp.Discard()
@@ -188,8 +180,7 @@ func TestTemp(t *testing.T) {
 // requireOwn skips the test if all users can write to all files, as with ntfs-3g.
 func requireOwn(t *testing.T) {
 	t.Helper()
-	info, err := os.Stat(write(t, "", t.TempDir(), "file"))
-	check(t, err)
+	info := sourcetest.Must(os.Stat(write(t, "", t.TempDir(), "file")))(t)
 	if !disk.Own(info) {
 		t.Skip("all users can write to files on this file system")
 	}
@@ -218,10 +209,8 @@ func TestLinks(t *testing.T) {
 	write(t, "text", outside, "file")
 	d := open(t, root)
 	check(t, disk.Link(d, "dir/file", d, "second"))
-	one, err := d.Lstat("dir/file")
-	check(t, err)
-	two, err := d.Lstat("second")
-	check(t, err)
+	one := sourcetest.Must(d.Lstat("dir/file"))(t)
+	two := sourcetest.Must(d.Lstat("second"))(t)
 	sourcetest.Expect(t, os.SameFile(one, two), "these are two files")
 	sourcetest.ErrorIs(t, disk.Link(d, "dir/file", d, "second"), fs.ErrExist)
 	strayed(t, "Link", disk.Link(d, "out/file", d, "third"), filepath.Join(root, "out"))
@@ -291,14 +280,13 @@ func TestReplaceKeepsWhatItCannotPutBack(t *testing.T) {
 		root := t.TempDir()
 		write(t, "old", root, "place", "file")
 		d := open(t, root)
-		s, err := d.Scratch("run-")
-		check(t, err)
+		s := sourcetest.Must(d.Scratch("run-"))(t)
 		write(t, "new", s.Path("made"), "file")
 		failing(t, "place", 1, 2) // the rename to the place, and the rename back
 		if stuck {
 			failing(t, "rescued-made.old0", 1)
 		}
-		err = replace(s, "made", d, "place")
+		err := replace(s, "made", d, "place")
 		sourcetest.Require(t, errors.Is(err, syscall.EIO), "got %v", err)
 		check(t, s.Close())
 		d.Sweep("run-", time.Now(), func(error) {})
@@ -529,8 +517,7 @@ func TestReplace(t *testing.T) {
 		for i, name := range all {
 			made, text := fmt.Sprint("made", i), fmt.Sprint("text ", i)
 			write(t, text, s.Path(made), "file")
-			old, err := s.Replace(made, d, name)
-			check(t, err)
+			old := sourcetest.Must(s.Replace(made, d, name))(t)
 			contains(t, filepath.Join(root, name, "file"), text)
 			sourcetest.Expect(t, (old == "") == (i == 0), "exchange %t: replaced %q", exchange, old)
 			if i == 1 {
@@ -552,16 +539,13 @@ func TestScratchElsewhere(t *testing.T) {
 	t.Setenv("TMPDIR", root)
 	t.Setenv("TMP", root)
 	d := open(t, root)
-	below, err := d.MakeSub("a/b")
-	check(t, err)
+	below := sourcetest.Must(d.MakeSub("a/b"))(t)
 	in, err := below.Scratch("run-")
 	check(t, errors.Join(err, below.Close()))
 	sourcetest.Equal(t, names(t, filepath.Join(root, "a", "b")), filepath.Base(in.Path(".")), "there are")
 	check(t, in.Close())
-	temporary, err := disk.Temporary("run-")
-	check(t, err)
-	info, err := os.Stat(temporary.Path("."))
-	check(t, err)
+	temporary := sourcetest.Must(disk.Temporary("run-"))(t)
+	info := sourcetest.Must(os.Stat(temporary.Path(".")))(t)
 	if filepath.Dir(temporary.Path(".")) != root || sourcetest.KeepsModes(t) && info.Mode().Perm() != 0o700 {
 		t.Errorf("%s has mode %v", temporary.Path("."), info.Mode())
 	}
@@ -617,11 +601,10 @@ func TestCloneFile(t *testing.T) {
 	root := t.TempDir()
 	path := write(t, "text", root, "file")
 	check(t, os.Chmod(path, 0o755))
-	from, err := os.Open(path)
-	check(t, err)
+	from := sourcetest.Must(os.Open(path))(t)
 	defer from.Close()
 	d := open(t, root)
-	err = d.CloneFile("clone", from, 0o644)
+	err := d.CloneFile("clone", from, 0o644)
 	if errors.Is(err, errors.ErrUnsupported) {
 		t.Skip("this file system cannot share bytes")
 	}
@@ -629,8 +612,7 @@ func TestCloneFile(t *testing.T) {
 
 	clone := filepath.Join(root, "clone")
 	contains(t, clone, "text")
-	info, err := os.Lstat(clone)
-	check(t, err)
+	info := sourcetest.Must(os.Lstat(clone))(t)
 	sourcetest.Equal(t, info.Mode(), fs.FileMode(0o644))
 
 	// Neither file changes with the other.

@@ -45,8 +45,7 @@ func TestShare(t *testing.T) {
 				check(t, os.Chmod(root, c.root))
 				defer syscall.Umask(syscall.Umask(umask))
 				d := open(t, root)
-				shared, err := d.Share()
-				check(t, err)
+				shared := sourcetest.Must(d.Share())(t)
 				sourcetest.Expect(t, shared == (c.root&0o022 != 0), "shared: %v", shared)
 				want := func(path string, mode fs.FileMode) {
 					t.Helper()
@@ -56,8 +55,7 @@ func TestShare(t *testing.T) {
 					if !shared && !strings.HasSuffix(path, "lock") {
 						mode &^= fs.FileMode(umask) // as always
 					}
-					info, err := d.Lstat(path)
-					check(t, err)
+					info := sourcetest.Must(d.Lstat(path))(t)
 					got := info.Mode() & (fs.ModePerm | setgid | sticky)
 					sourcetest.Expect(t, got == mode, "%s: got %v, want %v", path, got, mode)
 					st := info.Sys().(*syscall.Stat_t)
@@ -65,8 +63,7 @@ func TestShare(t *testing.T) {
 						sourcetest.Expect(t, st.Gid == group, "%s: group %d", path, st.Gid)
 					}
 				}
-				a, err := d.MakeSub("a/b")
-				check(t, err)
+				a := sourcetest.Must(d.MakeSub("a/b"))(t)
 				defer a.Close()
 				want("a", c.dir)
 				want("a/b", c.dir)
@@ -75,26 +72,20 @@ func TestShare(t *testing.T) {
 				sourcetest.Expect(t, ok && err == nil, "%v, %v", ok, err)
 				l.Unlock()
 				want("a/lock", c.lock)
-				f, err := a.OpenLock("tofu.lock")
-				check(t, err)
+				f := sourcetest.Must(a.OpenLock("tofu.lock"))(t)
 				check(t, f.Close())
 				want("a/b/tofu.lock", c.lock)
 
-				own, err := d.MakeSub("own")
-				check(t, err)
+				own := sourcetest.Must(d.MakeSub("own"))(t)
 				defer own.Close()
 				own.Reserve()
-				s, err := own.Scratch("run-")
-				check(t, err)
+				s := sourcetest.Must(own.Scratch("run-"))(t)
 				defer s.Close()
-				made, err := s.Mkdir("package")
-				check(t, err)
+				made := sourcetest.Must(s.Mkdir("package"))(t)
 				defer made.Close()
-				file, err := made.Create("file", 0o444)
-				check(t, err)
+				file := sourcetest.Must(made.Create("file", 0o444))(t)
 				check(t, file.Close())
-				x, err := own.MakeSub("x")
-				check(t, err)
+				x := sourcetest.Must(own.MakeSub("x"))(t)
 				defer x.Close()
 				ok, err = x.Lock("lock").Try()
 				sourcetest.Expect(t, ok && err == nil, "%v, %v", ok, err)
@@ -102,8 +93,7 @@ func TestShare(t *testing.T) {
 				want("own/x", c.reserved)
 				want("own/x/lock", c.kept)
 				want("a/b/package", c.reserved)
-				info, err := d.Lstat("a/b/package/file")
-				check(t, err)
+				info := sourcetest.Must(d.Lstat("a/b/package/file"))(t)
 				sourcetest.Expect(t, info.Mode() == 0o444, "%v", info.Mode())
 			})
 		}
@@ -128,18 +118,15 @@ func TestShareOpensDirectories(t *testing.T) {
 		want["others"], want["others/lock"] = fs.ModeDir|0o700, 0o600
 	}
 	d := open(t, root)
-	_, err := d.Share()
-	check(t, err)
+	sourcetest.Must(d.Share())(t)
 	for _, name := range []string{"mine", "others"} {
-		sub, err := d.MakeSub(name)
-		check(t, err)
+		sub := sourcetest.Must(d.MakeSub(name))(t)
 		ok, err := sub.Lock("lock").Try()
 		sourcetest.Expect(t, ok && err == nil, "%s: %v, %v", name, ok, err)
 		check(t, sub.Close())
 	}
 	for path, mode := range want {
-		info, err := d.Lstat(path)
-		check(t, err)
+		info := sourcetest.Must(d.Lstat(path))(t)
 		sourcetest.Expect(t, info.Mode() == mode, "%s: %v", path, info.Mode())
 	}
 }
@@ -176,8 +163,7 @@ func TestHolderOfSharedLock(t *testing.T) {
 	for _, share := range []bool{false, true} {
 		d := open(t, root)
 		if share {
-			_, err := d.Share()
-			check(t, err)
+			sourcetest.Must(d.Share())(t)
 		}
 		l := d.Lock("lock")
 		ok, err := l.Try()
@@ -198,13 +184,10 @@ func TestLocksKeepModesOfFilesWithOtherNames(t *testing.T) {
 	check(t, os.Chmod(mine, 0o600))
 	check(t, sourcetest.Link(t, mine, root+"/lock"))
 	d := open(t, root)
-	_, err := d.Share()
-	check(t, err)
+	sourcetest.Must(d.Share())(t)
 	check(t, second(d.Lock("lock").Try()))
-	f, err := d.OpenLock("lock")
-	check(t, err)
+	f := sourcetest.Must(d.OpenLock("lock"))(t)
 	check(t, f.Close())
-	info, err := os.Stat(mine)
-	check(t, err)
+	info := sourcetest.Must(os.Stat(mine))(t)
 	sourcetest.Equal(t, info.Mode(), fs.FileMode(0o600))
 }

@@ -1,7 +1,9 @@
 package evidence_test
 
 import (
+	"encoding/json"
 	"errors"
+	"net/url"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -32,23 +34,19 @@ func TestEvidenceIsReadAsWritten(t *testing.T) {
 		{Sums: []byte("new"), Signature: []byte("sig"), Keys: []sources.Key{{Armor: "a"}}, Origin: "http://example.test/o"},
 	} {
 		check(t, evidence.WriteTo(dir, want))
-		got, err := read(t, dir)
-		check(t, err)
+		got := sourcetest.Must(read(t, dir))(t)
 		sourcetest.Expect(t, reflect.DeepEqual(got, want), "got %+v, want %+v", got, want)
 	}
-	entries, err := os.ReadDir(dir)
-	check(t, err)
+	entries := sourcetest.Must(os.ReadDir(dir))(t)
 	sourcetest.Equal(t, len(entries), 4, "files are left, want 4", entries)
 }
 
 func TestUnchangedEvidenceIsNotRewritten(t *testing.T) {
 	dir := t.TempDir()
 	check(t, evidence.WriteTo(dir, sample()))
-	before, err := os.Stat(filepath.Join(dir, "SHA256SUMS"))
-	check(t, err)
+	before := sourcetest.Must(os.Stat(filepath.Join(dir, "SHA256SUMS")))(t)
 	check(t, evidence.WriteTo(dir, sample()))
-	after, err := os.Stat(filepath.Join(dir, "SHA256SUMS"))
-	check(t, err)
+	after := sourcetest.Must(os.Stat(filepath.Join(dir, "SHA256SUMS")))(t)
 	sourcetest.Expect(t, os.SameFile(before, after), "the same evidence was written twice")
 }
 
@@ -100,8 +98,7 @@ func read(t *testing.T, dir string) (*sources.Signed, error) {
 
 func open(t *testing.T, dir string) *disk.Dir {
 	t.Helper()
-	d, err := disk.Open(dir)
-	check(t, err)
+	d := sourcetest.Must(disk.Open(dir))(t)
 	t.Cleanup(func() { d.Close() })
 	return d
 }
@@ -182,12 +179,10 @@ func TestOrigin(t *testing.T) {
 		signed := sample()
 		signed.Origin = text
 		check(t, evidence.WriteTo(dir, signed))
-		written, err := os.ReadFile(filepath.Join(dir, "origin"))
-		check(t, err)
+		written := sourcetest.Must(os.ReadFile(filepath.Join(dir, "origin")))(t)
 		sourcetest.Equal(t, string(written), want+"\n", "written", text)
 		check(t, os.WriteFile(filepath.Join(dir, "origin"), []byte(text), 0o644))
-		got, err := read(t, dir)
-		check(t, err)
+		got := sourcetest.Must(read(t, dir))(t)
 		sourcetest.Equal(t, got.Origin, want, "read", text)
 	}
 }
@@ -206,5 +201,87 @@ func TestRemove(t *testing.T) {
 		entries, err := os.ReadDir(filepath.Join(root, path))
 		sourcetest.Expect(t, err == nil && len(entries) == 1 && entries[0].Name() == want,
 			"%s holds %v, %v, want %s", path, entries, err, want)
+	}
+}
+
+func TestLocation(t *testing.T) {
+	dir := t.TempDir()
+	check(t, evidence.WriteTo(dir, sample()))
+	files := sourcetest.Must(evidence.ReadFiles(open(t, filepath.Dir(dir)), filepath.Base(dir)))(t)
+	for provider, want := range map[string]string{
+		"example.test/acme/widget":      "https://m.test/a/.larder/evidence/example.test/acme/widget/1.0.0-b+c/",
+		"example.test:8443/acme/widget": "https://m.test/a/.larder/evidence/example.test:8443/acme/widget/1.0.0-b+c/",
+		"и.test/acme/widget":            "https://m.test/a/.larder/evidence/%D0%B8.test/acme/widget/1.0.0-b+c/",
+	} {
+		p, v := sourcetest.Address(t, provider), sourcetest.Number(t, "1.0.0-b+c")
+		text := sourcetest.Must(json.Marshal(evidence.Locate(p, v, files)))(t)
+		var r evidence.Location
+		check(t, json.Unmarshal(text, &r))
+		doc := &url.URL{Scheme: "https", Host: "m.test", Path: "/a/" + p.Host.ASCII() + "/acme/widget/1.0.0-b+c.json", RawQuery: "secret"}
+		urls := sourcetest.Must(r.Resolve(doc))(t)
+		for i, name := range evidence.Names {
+			sourcetest.Equal(t, urls[i].String(), want+name, provider)
+			sourcetest.Equal(t, r.Check(name, files[i]), nil)
+			err := r.Check(name, append([]byte("x"), files[i]...))
+			sourcetest.Expect(t, err != nil && strings.Contains(err.Error(), name), "%s was changed: %v", name, err)
+		}
+		sourcetest.Expect(t, r.Check("other", nil) != nil, "a file that is not named was accepted")
+	}
+}
+
+func TestReadFilesOfNone(t *testing.T) {
+	_, err := evidence.ReadFiles(open(t, t.TempDir()), "none")
+	sourcetest.Expect(t, err != nil, "there is evidence")
+}
+
+func TestDigestCoversEverything(t *testing.T) {
+	base := func() *sources.Signed {
+		return &sources.Signed{Sums: []byte("sums"), Signature: []byte("signature"), Keys: []sources.Key{{Armor: "a", TrustSignature: "b"}, {Armor: "c"}}}
+	}
+	seen := map[string]string{evidence.Digest(base()): "nothing"}
+	for name, change := range map[string]func(*sources.Signed){
+		"checksums":               func(s *sources.Signed) { s.Sums = []byte("sumt") },
+		"signature":               func(s *sources.Signed) { s.Signature = []byte("signatura") },
+		"the border between them": func(s *sources.Signed) { s.Sums, s.Signature = []byte("sumss"), []byte("ignature") },
+		"a key":                   func(s *sources.Signed) { s.Keys[0].Armor = "x" },
+		"a trust signature":       func(s *sources.Signed) { s.Keys[0].TrustSignature = "" },
+		"the border in a key":     func(s *sources.Signed) { s.Keys[0].Armor, s.Keys[0].TrustSignature = "ab", "" },
+		"one key less":            func(s *sources.Signed) { s.Keys = s.Keys[:1] },
+		"one key more":            func(s *sources.Signed) { s.Keys = append(s.Keys, sources.Key{}) },
+		"order of keys":           func(s *sources.Signed) { s.Keys[0], s.Keys[1] = s.Keys[1], s.Keys[0] },
+	} {
+		s := base()
+		change(s)
+		other, ok := seen[evidence.Digest(s)]
+		sourcetest.Expect(t, !ok, "changing %s gives the digest of changing %s", name, other)
+		seen[evidence.Digest(s)] = name
+	}
+	sourcetest.Expect(t, evidence.Digest(nil) == "" && evidence.Reference(nil) == "", "no evidence has a digest")
+}
+
+// Only a record marks the keys that a registry listed, and only keys that have
+// not changed.
+func TestResolve(t *testing.T) {
+	listed := sources.Key{Armor: "listed"}
+	s := &sources.Signed{Sums: []byte("x"), Keys: []sources.Key{listed.AsListed(true), {Armor: "came along"}}}
+	reference := evidence.Reference(s)
+
+	files := sourcetest.Must(evidence.Pack(s))(t)
+	read := sourcetest.Must(files.Signed())(t)
+	sourcetest.Expect(t, !read.Keys[0].Listed(), "the files claim that a key was listed")
+	got, same := evidence.Resolve(read, reference)
+	sourcetest.Expect(t, same && got.Keys[0].Listed() && !got.Keys[1].Listed() && !read.Keys[0].Listed(),
+		"got %v, same %v", got.Keys, same)
+
+	read.Keys = []sources.Key{{Armor: "came along"}, listed, {Armor: "added"}}
+	got, same = evidence.Resolve(read, "", reference)
+	sourcetest.Expect(t, !same && !got.Keys[0].Listed() && got.Keys[1].Listed() && !got.Keys[2].Listed(),
+		"got %v, same %v", got.Keys, same)
+	read.Keys[1].Armor = "other"
+	if got, same = evidence.Resolve(read, reference); same || got.Keys[1].Listed() {
+		t.Errorf("got %v, same %v", got.Keys, same)
+	}
+	if _, same = evidence.Resolve(read, ""); same {
+		t.Error("a record without evidence has the same evidence")
 	}
 }

@@ -63,8 +63,7 @@ func packageNetwork(text string) *network {
 
 func TestPackage(t *testing.T) {
 	n := packageNetwork(document(nil))
-	got, err := n.registry(registry.Options{}).Package(t.Context(), packageID(t))
-	check(t, err)
+	got := sourcetest.Must(n.registry(registry.Options{}).Package(t.Context(), packageID(t)))(t)
 	want := sources.Package{
 		ID:       packageID(t),
 		Location: sources.Location{URL: "https://example.com/p/acme/widget/files/widget.zip?sig=secret"},
@@ -305,12 +304,7 @@ func fuzzed(n *network, url, text string, engine sources.Engine) *registry.Regis
 }
 
 func FuzzDiscovery(f *testing.F) {
-	for _, s := range []string{services, `{"providers.v1": "https://x/"}`, `{"providers.v1": 1}`, `null`, `[]`, `{"providers.v1": "//x:y/"}`, `{"providers.v1": ":"}`} {
-		f.Add(s)
-		for mutant := range sourcetest.Mutants([]byte(s)) {
-			f.Add(string(mutant))
-		}
-	}
+	sourcetest.AddSeeds[string](f, services, `{"providers.v1": "https://x/"}`, `{"providers.v1": 1}`, `null`, `[]`, `{"providers.v1": "//x:y/"}`, `{"providers.v1": ":"}`)
 	f.Fuzz(func(t *testing.T, text string) {
 		n := &network{answers: answers{}}
 		_, err := fuzzed(n, wellKnown, text, sources.Terraform).Versions(t.Context(), provider(t, "example.com/acme/widget"))
@@ -326,18 +320,12 @@ func FuzzDiscovery(f *testing.F) {
 
 func host(t *testing.T, u *url.URL) string {
 	t.Helper()
-	h, err := sources.ParsePunycodeHost(u.Host)
-	check(t, err)
+	h := sourcetest.Must(sources.ParsePunycodeHost(u.Host))(t)
 	return h.ASCII()
 }
 
 func FuzzVersions(f *testing.F) {
-	for _, s := range []string{`{"versions": [{"version": "1.0"}]}`, `{"versions": [null, {"version": "x"}], "warnings": ["a"]}`, `{}`, `[]`, `{"versions": {}}`} {
-		f.Add(s)
-		for mutant := range sourcetest.Mutants([]byte(s)) {
-			f.Add(string(mutant))
-		}
-	}
+	sourcetest.AddSeeds[string](f, `{"versions": [{"version": "1.0"}]}`, `{"versions": [null, {"version": "x"}], "warnings": ["a"]}`, `{}`, `[]`, `{"versions": {}}`)
 	p := "example.com/acme/widget"
 	f.Fuzz(func(t *testing.T, text string) {
 		n := &network{answers: answers{wellKnown: services}}
@@ -350,8 +338,7 @@ func FuzzVersions(f *testing.F) {
 		for _, v := range l.Versions {
 			entries = append(entries, entry{v.String()})
 		}
-		again, err := json.Marshal(map[string]any{"versions": entries})
-		check(t, err)
+		again := sourcetest.Must(json.Marshal(map[string]any{"versions": entries}))(t)
 		m, err := fuzzed(n, versionsURL, string(again), sources.Terraform).Versions(t.Context(), provider(t, p))
 		sourcetest.Expect(t, err == nil && slices.Equal(l.Versions, m.Versions),
 			"%q: %v, and again %v, %v", text, l.Versions, m.Versions, err)
@@ -359,15 +346,10 @@ func FuzzVersions(f *testing.F) {
 }
 
 func FuzzPackage(f *testing.F) {
-	for _, s := range []string{
+	sourcetest.AddSeeds[string](f,
 		document(nil), `{}`, `null`, document(map[string]any{"download_url": "//"}),
 		document(map[string]any{"packages": map[string]any{"linux_amd64": map[string]any{"package_size": 1, "hashes": []string{"zh:" + sum}}}}),
-	} {
-		f.Add(s)
-		for mutant := range sourcetest.Mutants([]byte(s)) {
-			f.Add(string(mutant))
-		}
-	}
+	)
 	f.Fuzz(func(t *testing.T, text string) {
 		p, err := fuzzed(packageNetwork(""), packageURL, text, sources.OpenTofu).Package(t.Context(), packageID(t))
 		if err != nil {

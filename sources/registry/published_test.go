@@ -121,12 +121,7 @@ func TestPublishedFailures(t *testing.T) {
 }
 
 func FuzzPublished(f *testing.F) {
-	for _, s := range []string{included, listed, `{}`, `null`, `{"included": [null]}`} {
-		f.Add(s)
-		for mutant := range sourcetest.Mutants([]byte(s)) {
-			f.Add(string(mutant))
-		}
-	}
+	sourcetest.AddSeeds[string](f, included, listed, `{}`, `null`, `{"included": [null]}`)
 	f.Fuzz(func(t *testing.T, text string) {
 		for host, url := range map[string]string{"example.com": timesURL, "registry.opentofu.org": "https://api.opentofu.org" + listURL} {
 			read := func(text string) map[sources.Version]time.Time {

@@ -345,3 +345,10 @@ func TestGitHubIsNoRegistry(t *testing.T) {
 		t.Errorf("got %v with hints %q", err, sources.Hints(err))
 	}
 }
+
+func TestContract(t *testing.T) {
+	sourcetest.Run(t, func(t *testing.T, w *sourcetest.World) (sources.Source, func()) {
+		client := fetch.New(fetch.Options{Transport: w.Client().Transport, Tries: 1})
+		return registry.New(client, registry.Options{Engine: sources.Terraform}), w.Registry.Stop
+	})
+}

@@ -20,16 +20,12 @@ type record struct{ H1 string }
 
 func sealed(t *testing.T, k seal.Key, about string) []byte {
 	t.Helper()
-	text, err := k.Seal(about, record{"h1:<&>"})
-	check(t, err)
-	return text
+	return sourcetest.Must(k.Seal(about, record{"h1:<&>"}))(t)
 }
 
 func parseKey(t *testing.T, secret string) seal.Key {
 	t.Helper()
-	k, err := seal.ParseKey(secret)
-	check(t, err)
-	return k
+	return sourcetest.Must(seal.ParseKey(secret))(t)
 }
 
 func TestOpen(t *testing.T) {

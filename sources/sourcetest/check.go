@@ -52,6 +52,15 @@ func Check(t testing.TB, err error) {
 	}
 }
 
+// Must returns v, and ends the test if err is not nil: info := Must(os.Stat(path))(t).
+func Must[T any](v T, err error) func(testing.TB) T {
+	return func(t testing.TB) T {
+		t.Helper()
+		Check(t, err)
+		return v
+	}
+}
+
 // CLIConfig returns the text of a CLI configuration that replaces service
 // discovery: every host in the world except this machine has its registry at
 // the world's registry. The methods are lines for its provider_installation

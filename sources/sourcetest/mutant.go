@@ -6,7 +6,18 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"testing"
 )
+
+// AddSeeds adds texts and their [Mutants] to the seeds of a fuzz test of one argument.
+func AddSeeds[T string | []byte](f *testing.F, texts ...string) {
+	for _, text := range texts {
+		f.Add(T(text))
+		for mutant := range Mutants([]byte(text)) {
+			f.Add(T(mutant))
+		}
+	}
+}
 
 // Mutants returns variants of a valid file that a careless or hostile program could have written:
 // seeds for the fuzz tests of parsers. They are the same in each run.

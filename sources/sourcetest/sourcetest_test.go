@@ -6,13 +6,19 @@ import (
 	"crypto/x509"
 	"fmt"
 	"io"
+	"io/fs"
 	"net/http"
 	"net/url"
 	"os"
+	"os/exec"
+	"path/filepath"
 	"runtime"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 
 	"github.com/larder-cli/larder/sources/sourcetest"
 )
@@ -40,8 +46,7 @@ func archiveURL(w *sourcetest.World) string {
 // reading the body.
 func get(t *testing.T, w *sourcetest.World, url string, header ...string) (*http.Response, []byte, error) {
 	t.Helper()
-	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
-	check(t, err)
+	req := sourcetest.Must(http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil))(t)
 	for _, h := range header {
 		name, value, _ := strings.Cut(h, ": ")
 		req.Header.Set(name, value)
@@ -146,8 +151,7 @@ func TestNothingLeadsOut(t *testing.T) {
 		name, value, _ := strings.Cut(variable, "=")
 		env[name] = value
 	}
-	proxy, err := url.Parse(env["HTTPS_PROXY"])
-	check(t, err)
+	proxy := sourcetest.Must(url.Parse(env["HTTPS_PROXY"]))(t)
 	roots := x509.NewCertPool()
 	authority, err := os.ReadFile(env["SSL_CERT_FILE"])
 	sourcetest.Require(t, err == nil && roots.AppendCertsFromPEM(authority), "authority %q: %v", authority, err)
@@ -156,10 +160,63 @@ func TestNothingLeadsOut(t *testing.T) {
 		TLSClientConfig:   &tls.Config{RootCAs: roots},
 		DisableKeepAlives: true,
 	}}
-	resp, err := client.Get("https://elsewhere.test/.well-known/terraform.json")
-	check(t, err)
+	resp := sourcetest.Must(client.Get("https://elsewhere.test/.well-known/terraform.json"))(t)
 	resp.Body.Close()
 	requests := w.Registry.Requests()
 	sourcetest.Expect(t, len(requests) == 1 && requests[0].Host == "elsewhere.test",
 		"registry was asked %v, want discovery of elsewhere.test", requests)
+}
+
+// A reporter is a test that records its error messages.
+type reporter struct {
+	testing.TB
+	errors []string
+}
+
+func (r *reporter) Helper() {}
+
+func (r *reporter) Errorf(format string, args ...any) {
+	r.errors = append(r.errors, fmt.Sprintf(format, args...))
+}
+
+func (r *reporter) Fatalf(format string, args ...any) { r.Errorf("fatal: "+format, args...) }
+
+func TestExpectations(t *testing.T) {
+	r := &reporter{TB: t}
+	sourcetest.Expect(r, true, "unused")
+	sourcetest.Require(r, true, "unused")
+	sourcetest.Equal(r, 1, 1)
+	sourcetest.EqualSlices(r, nil, []int{})
+	sourcetest.ErrorIs(r, fmt.Errorf("reading: %w", io.EOF), io.EOF)
+	sourcetest.Expect(t, len(r.errors) <= 0, "got %q", r.errors)
+	sourcetest.Expect(r, false, "%d bytes", 3)
+	sourcetest.Require(r, false, "%s", "missing")
+	sourcetest.Equal(r, 1, 2, "size of", "file")
+	sourcetest.EqualSlices(r, []int{1}, nil)
+	sourcetest.ErrorIs(r, io.EOF, fs.ErrExist)
+	sourcetest.Equal(r, "a\n", "b")
+	want := `3 bytes|fatal: missing|size of file: got "1", want "2"|got "[1]", want "[]"|got "EOF", want "file already exists"|got` + "\na\n\nwant\nb"
+	if got := strings.Join(r.errors, "|"); got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+}
+
+var check = sourcetest.Check
+
+// A program can be run as soon as it is written, whatever other programs are being started.
+func TestWriteExecutable(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("needs a shell")
+	}
+	contents := []byte("#!/bin/sh\nexit 0\n" + strings.Repeat("#\n", 1<<19))
+	var group errgroup.Group
+	group.SetLimit(8)
+	for i := range 200 {
+		group.Go(func() error {
+			path := filepath.Join(t.TempDir(), strconv.Itoa(i))
+			sourcetest.WriteExecutable(t, path, contents)
+			return exec.CommandContext(t.Context(), path).Run()
+		})
+	}
+	check(t, group.Wait())
 }

@@ -11,8 +11,7 @@ import (
 
 // Writing to a full disk fails with a hint that names the directory.
 func TestHintsAboutFullDisks(t *testing.T) {
-	full, err := os.OpenFile("/dev/full", os.O_RDWR, 0)
-	sourcetest.Check(t, err)
+	full := sourcetest.Must(os.OpenFile("/dev/full", os.O_RDWR, 0))(t)
 	defer full.Close()
 	_, stageErr := (&Stage{file: full, of: "the test"}).Write([]byte("x"))
 	_, spoolErr := spool{File: full, of: "the test"}.WriteAt([]byte("x"), 0)

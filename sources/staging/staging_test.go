@@ -1,6 +1,7 @@
 package staging_test
 
 import (
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io"
@@ -31,8 +32,7 @@ type place struct {
 
 func newPlace(t *testing.T) place {
 	open := func() *disk.Dir {
-		d, err := disk.Open(t.TempDir())
-		check(t, err)
+		d := sourcetest.Must(disk.Open(t.TempDir()))(t)
 		t.Cleanup(func() { d.Close() })
 		return d
 	}
@@ -52,16 +52,14 @@ func (p place) download(want sources.Hash, note, text string, interrupted bool) 
 		check(p.T, err)
 	}
 	check(p.T, s.Begin(note))
-	_, err := io.WriteString(s, text)
-	check(p.T, err)
+	sourcetest.Must(io.WriteString(s, text))(p.T)
 	s.End(interrupted)
 }
 
 // holds checks the files in a directory, given as NAME=CONTENTS.
 func holds(t *testing.T, d *disk.Dir, want ...string) {
 	t.Helper()
-	entries, err := d.ReadDir()
-	check(t, err)
+	entries := sourcetest.Must(d.ReadDir())(t)
 	var got []string
 	for _, e := range entries {
 		data := sourcetest.ReadFile(t, d.Path(e.Name()))
@@ -77,8 +75,7 @@ func (p place) resumes(s *staging.Stage, want sources.Hash, text, note string) {
 	check(p.T, err)
 	var got []byte
 	if held != nil {
-		got, err = io.ReadAll(held)
-		check(p.T, err)
+		got = sourcetest.Must(io.ReadAll(held))(p.T)
 	}
 	sourcetest.Expect(p, string(got) == text && gotNote == note,
 		"resumed %q with note %q, want %q with %q", got, gotNote, text, note)
@@ -89,16 +86,13 @@ func TestDownload(t *testing.T) {
 	s := p.stage()
 	check(t, s.Begin("")) // the file does not exist yet
 	for _, text := range []string{"wrong", "right"} {
-		_, err := io.WriteString(s, text)
-		check(t, err)
+		sourcetest.Must(io.WriteString(s, text))(t)
 		if text == "wrong" {
 			check(t, s.Begin(""))
 		}
 	}
-	f, err := s.File()
-	check(t, err)
-	text, err := io.ReadAll(io.NewSectionReader(f, 0, 100))
-	check(t, err)
+	f := sourcetest.Must(s.File())(t)
+	text := sourcetest.Must(io.ReadAll(io.NewSectionReader(f, 0, 100)))(t)
 	sourcetest.Equal(t, string(text), "right", "the file holds")
 	check(t, s.Move(p.kept, "archive", 0o644))
 	s.End(false)
@@ -111,8 +105,7 @@ func TestMoveAfterResume(t *testing.T) {
 	p.download(first, "note", "ab", true)
 	s := p.stage()
 	p.resumes(s, first, "ab", "note")
-	_, err := io.WriteString(s, "cd")
-	check(t, err)
+	sourcetest.Must(io.WriteString(s, "cd"))(t)
 	check(t, s.Move(p.work, "archive", 0o644))
 	s.End(false)
 	holds(t, p.work, "archive=abcd")
@@ -131,8 +124,7 @@ func TestInterruptedDownloadsAreResumed(t *testing.T) {
 		if text == "" {
 			check(t, s.Begin("validator\nof two lines"))
 		}
-		_, err := io.WriteString(s, string("abcd"[len(text)]))
-		check(t, err)
+		sourcetest.Must(io.WriteString(s, string("abcd"[len(text)])))(t)
 		s.End(true)
 	}
 	holds(t, p.work)
@@ -153,16 +145,14 @@ func TestDownloadsThatAreNotKept(t *testing.T) {
 			p.resumes(s, first, "", "")
 			check(p.T, s.Begin("note"))
 			check(p.T, s.Begin(""))
-			_, err := io.WriteString(s, "abc")
-			check(p.T, err)
+			sourcetest.Must(io.WriteString(s, "abc"))(p.T)
 			s.End(true)
 		},
 		"a write failed": func(p place) {
 			s := p.stage()
 			p.resumes(s, first, "", "")
 			check(p.T, s.Begin("note"))
-			_, err := io.WriteString(s, "abc")
-			check(p.T, err)
+			sourcetest.Must(io.WriteString(s, "abc"))(p.T)
 			breakFile(p.T, s)
 			s.End(true)
 		},
@@ -179,14 +169,12 @@ func TestDownloadsThatAreNotKept(t *testing.T) {
 // breakFile makes the next write to the stage fail.
 func breakFile(t *testing.T, s *staging.Stage) {
 	t.Helper()
-	f, err := s.File()
-	check(t, err)
-	other, err := os.Open(f.Name())
-	check(t, err)
+	f := sourcetest.Must(s.File())(t)
+	other := sourcetest.Must(os.Open(f.Name()))(t)
 	defer other.Close()
 	working := *f
 	*f = *other
-	_, err = io.WriteString(s, "d")
+	_, err := io.WriteString(s, "d")
 	sourcetest.Expect(t, err != nil, "the write succeeded")
 	*f = working
 }
@@ -208,8 +196,7 @@ func TestDownloadsThatCannotBeResumedStartOver(t *testing.T) {
 			s := p.stage()
 			p.resumes(s, first, "", "")
 			check(t, s.Begin("note"))
-			_, err := io.WriteString(s, "x")
-			check(t, err)
+			sourcetest.Must(io.WriteString(s, "x"))(t)
 			s.End(true)
 			holds(t, p.kept, "key=x", "key.note=zh:first\nnote")
 		})
@@ -220,17 +207,14 @@ func TestDownloadsThatCannotBeResumedStartOver(t *testing.T) {
 func TestResumeReplacesWhatTheStageHolds(t *testing.T) {
 	p := newPlace(t)
 	s := p.stage()
-	_, err := io.WriteString(s, "not to be kept")
-	check(t, err)
+	sourcetest.Must(io.WriteString(s, "not to be kept"))(t)
 	p.resumes(s, first, "", "")
 	holds(t, p.work)
 	check(t, s.Begin("note"))
-	_, err = io.WriteString(s, "abc")
-	check(t, err)
+	sourcetest.Must(io.WriteString(s, "abc"))(t)
 	p.resumes(s, second, "", "")
 	check(t, s.Begin("note"))
-	_, err = io.WriteString(s, "x")
-	check(t, err)
+	sourcetest.Must(io.WriteString(s, "x"))(t)
 	s.End(true)
 	holds(t, p.kept, "key=x", "key.note=zh:second\nnote")
 }
@@ -240,8 +224,7 @@ func TestWithoutADirectoryNothingIsKept(t *testing.T) {
 	s := staging.New(p.work, nil, "key", "the test", nil, nil)
 	p.resumes(s, first, "", "")
 	check(t, s.Begin("note"))
-	_, err := io.WriteString(s, "abc")
-	check(t, err)
+	sourcetest.Must(io.WriteString(s, "abc"))(t)
 	s.End(true)
 	holds(t, p.work)
 }
@@ -256,8 +239,7 @@ func TestLinksInTheDirectoryAreRejected(t *testing.T) {
 	_, _, err := s.Resume(first)
 	sourcetest.Expect(t, errors.As(err, &stray), "got %v, want a StrayError", err)
 	check(t, s.Begin(""))
-	_, err = io.WriteString(s, "abc")
-	check(t, err)
+	sourcetest.Must(io.WriteString(s, "abc"))(t)
 	s.End(true)
 	holds(t, p.work)
 	text, _ := os.ReadFile(canary)
@@ -267,14 +249,11 @@ func TestLinksInTheDirectoryAreRejected(t *testing.T) {
 func TestSpool(t *testing.T) {
 	p := newPlace(t)
 	s := p.stage()
-	one, err := s.Spool()
-	check(t, err)
-	two, err := s.Spool()
-	check(t, err)
-	_, err = one.WriteAt([]byte("abc"), 2)
-	check(t, err)
+	one := sourcetest.Must(s.Spool())(t)
+	two := sourcetest.Must(s.Spool())(t)
+	sourcetest.Must(one.WriteAt([]byte("abc"), 2))(t)
 	buf := make([]byte, 3)
-	_, err = one.ReadAt(buf, 2)
+	_, err := one.ReadAt(buf, 2)
 	sourcetest.Expect(t, string(buf) == "abc", "read %q, %v", buf, err)
 	check(t, one.Close())
 	check(t, two.Close())
@@ -286,8 +265,7 @@ func TestSweep(t *testing.T) {
 	now := time.Now()
 	for name, age := range map[string]time.Duration{"old": 24*time.Hour + time.Second, "old.note": 25 * time.Hour, "new": 24 * time.Hour, "dir": 48 * time.Hour} {
 		if name == "dir" {
-			d, err := p.kept.Mkdir(name)
-			check(t, err)
+			d := sourcetest.Must(p.kept.Mkdir(name))(t)
 			d.Close()
 		} else {
 			check(t, p.kept.WriteFile(name, nil, disk.Lazily))
@@ -347,4 +325,151 @@ func TestExpectMoreThanTheDiskHas(t *testing.T) {
 	err := s.Expect(math.MaxInt64)
 	hints := sources.Hints(err)
 	sourcetest.Expect(t, disk.IsFull(err) && strings.Contains(hints[0], "free some space for the test"), "got %v", err)
+}
+
+func hashOf(text string) sources.Hash { return sources.ZipHash(sha256.Sum256([]byte(text))) }
+
+// nameOf is the name of the archive's file.
+func nameOf(text string) string { return strings.TrimPrefix(string(hashOf(text)), "zh:") }
+
+// keep adds an archive that was downloaded at a time.
+func (p place) keep(a *staging.Archives, text string, how staging.Sharing) {
+	p.Helper()
+	check(p.T, p.work.WriteFile("archive", []byte(text), disk.Lazily))
+	a.Keep(p.work, "archive", hashOf(text), how)
+}
+
+// found returns which of the texts are there.
+func (p place) found(a *staging.Archives, texts ...string) string {
+	p.Helper()
+	var found []string
+	for _, text := range texts {
+		f, err := a.Find(p.Context(), hashOf(text))
+		if err != nil {
+			continue
+		}
+		info := sourcetest.Must(f.Stat())(p.T)
+		data := sourcetest.Must(io.ReadAll(io.NewSectionReader(f, 0, info.Size())))(p.T)
+		check(p.T, f.Close())
+		sourcetest.Equal(p.T, string(data), text)
+		found = append(found, text)
+	}
+	return strings.Join(found, " ")
+}
+
+func TestArchives(t *testing.T) {
+	p := newPlace(t)
+	a := staging.ArchivesIn(p.kept, 100)
+	sourcetest.Equal(t, p.found(a, "one", "two"), "")
+	p.keep(a, "one", staging.ByLink)
+	p.keep(a, "two", staging.ByCopy)
+	sourcetest.Equal(t, p.found(a, "one", "two"), "one two")
+	linked := sourcetest.Must(os.Stat(p.kept.Path(nameOf("two"))))(t)
+	original := sourcetest.Must(os.Stat(p.work.Path("archive")))(t)
+	sourcetest.Expect(t, !os.SameFile(linked, original), "a copy shares the file")
+	sourcetest.Equal(t, p.found(nil, "one"), "", "without a directory")
+	p.keep(nil, "one", staging.ByLink)
+}
+
+// Archives are kept up to a size. The oldest ones of other processes are removed for
+// new ones, but none of this process.
+func TestArchivesHaveALimit(t *testing.T) {
+	p := newPlace(t)
+	before := staging.ArchivesIn(p.kept, 10)
+	for i, text := range []string{"aaaa", "bbbb", "cc", "dd"} {
+		p.keep(before, text, staging.ByCopy)
+		if text != "dd" {
+			check(t, p.kept.Touch(nameOf(text), time.Now().Add(-time.Duration(10-i)*time.Minute)))
+		}
+	}
+	sourcetest.Equal(t, p.found(before, "aaaa", "bbbb", "cc", "dd"), "aaaa bbbb cc")
+	a := staging.ArchivesIn(p.kept, 10)
+	p.keep(a, "more than 10 bytes", staging.ByLink)
+	sourcetest.Equal(t, p.found(a, "aaaa", "bbbb", "cc", "more than 10 bytes"), "aaaa bbbb cc")
+	p.keep(a, "eeeee", staging.ByLink)
+	sourcetest.Equal(t, p.found(a, "aaaa", "bbbb", "cc", "eeeee"), "cc eeeee")
+	p.keep(a, "ffff", staging.ByLink)
+	sourcetest.Equal(t, p.found(a, "cc", "eeeee", "ffff"), "eeeee ffff")
+	p.keep(a, "gg", staging.ByLink)
+	sourcetest.Equal(t, p.found(a, "eeeee", "ffff", "gg"), "eeeee ffff", "removes no download of this process")
+}
+
+// Nothing in the directory is trusted.
+func TestArchivesAreHashed(t *testing.T) {
+	for name, spoil := range map[string]func(p place, file string){
+		"changed":   func(p place, file string) { check(p.T, os.WriteFile(file, []byte("other"), 0o600)) },
+		"too large": func(p place, file string) { check(p.T, os.Truncate(file, 1<<40)) },
+		"link": func(p place, file string) {
+			check(p.T, os.Remove(file))
+			check(p.T, os.WriteFile(p.work.Path("target"), []byte("text"), 0o600))
+			check(p.T, sourcetest.Symlink(p.T, p.work.Path("target"), file))
+		},
+		"directory": func(p place, file string) {
+			check(p.T, os.Remove(file))
+			check(p.T, os.Mkdir(file, 0o700))
+		},
+		"unreadable": func(p place, file string) {
+			check(p.T, os.Chmod(file, 0))
+			if f, err := os.Open(file); err == nil {
+				f.Close()
+				p.Skip("this user can read any file")
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := newPlace(t)
+			a := staging.ArchivesIn(p.kept, 100)
+			p.keep(a, "text", staging.ByCopy)
+			spoil(p, p.kept.Path(nameOf("text")))
+			sourcetest.Equal(t, p.found(a, "text"), "")
+		})
+	}
+	p := newPlace(t)
+	a := staging.ArchivesIn(p.kept, 100)
+	for _, zh := range []sources.Hash{"", "zh:../../etc/passwd", "zh:", "h1:47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU="} {
+		_, err := a.Find(t.Context(), zh)
+		sourcetest.Expect(t, err == fs.ErrNotExist, "%s: %v", zh, err)
+	}
+}
+
+// A directory that cannot be written keeps nothing, and is no error.
+func TestArchivesThatCannotBeKept(t *testing.T) {
+	sourcetest.SkipOnWindows(t, "an open directory can't be removed")
+	p := newPlace(t)
+	a := staging.ArchivesIn(p.kept, 100)
+	check(t, os.RemoveAll(p.kept.Path(".")))
+	p.keep(a, "text", staging.ByLink)
+	p.keep(a, "text", staging.ByCopy)
+	sourcetest.Equal(t, p.found(a, "text"), "")
+}
+
+// Several processes add and remove archives at the same time.
+func TestArchivesOfSeveralProcesses(t *testing.T) {
+	p := newPlace(t)
+	var texts []string
+	for i := range 8 {
+		texts = append(texts, fmt.Sprintf("archive %d", i))
+	}
+	done := make(chan bool)
+	for n := range 4 {
+		work := newPlace(t).work
+		go func() {
+			defer func() { done <- true }()
+			for range 8 {
+				a := staging.ArchivesIn(p.kept, 30)
+				for _, text := range slices.Concat(texts[n:], texts[:n]) {
+					_ = work.WriteFile("archive", []byte(text), disk.Lazily)
+					a.Keep(work, "archive", hashOf(text), staging.Sharing(n%2))
+					p.found(a, text)
+				}
+			}
+		}()
+	}
+	for range 4 {
+		<-done
+	}
+	entries := sourcetest.Must(p.kept.ReadDir())(t)
+	for _, e := range entries {
+		sourcetest.Expect(t, len(e.Name()) == 64, "left over: %s", e.Name())
+	}
 }

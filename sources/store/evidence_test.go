@@ -48,8 +48,7 @@ type keeper struct {
 }
 
 func newKeeper(t testing.TB, dir string, judge sources.Judge) *keeper {
-	in, err := disk.Open(dir)
-	check(t, err)
+	in := sourcetest.Must(disk.Open(dir))(t)
 	t.Cleanup(func() { check(t, in.Close()) })
 	k := &keeper{dir: dir, in: in}
 	k.Evidence = &store.Evidence{
@@ -66,11 +65,10 @@ func (k *keeper) put(t testing.TB, id sources.PackageID, s *sources.Signed) {
 }
 
 func (k *keeper) keep(t testing.TB, id sources.PackageID, f store.Facts, s *sources.Signed) (store.Facts, error) {
-	work, err := k.in.Scratch("run-")
-	check(t, err)
+	work := sourcetest.Must(k.in.Scratch("run-"))(t)
 	defer work.Close()
 	k.Via = func() (*disk.Scratch, error) { return work, nil }
-	err = k.Keep(t.Context(), id, &f, s)
+	err := k.Keep(t.Context(), id, &f, s)
 	return f, err
 }
 
@@ -92,8 +90,7 @@ func TestEvidenceIsReadOnce(t *testing.T) {
 	_, got = k.Proof(id, facts)
 	sourcetest.Expect(t, got != nil && bytes.Equal(got.Sums, second.Sums), "the evidence of a newer record is %v", got)
 	check(t, os.RemoveAll(filepath.Join(k.dir, "own")))
-	_, err = k.Read(id.Release())
-	check(t, err)
+	sourcetest.Must(k.Read(id.Release()))(t)
 	files, err := k.Files(id.Release())
 	sourcetest.Expect(t, err == nil && string(files[len(files)-1]) == "second", "the files are %q, %v", files, err)
 	k.Forget(id.Release())
@@ -126,14 +123,12 @@ func TestEvidenceOfManyVersions(t *testing.T) {
 	k := newKeeper(t, t.TempDir(), sourcetest.Verdicts{})
 	first := widget(t, "1.0.0")
 	k.put(t, first, signed("old", "A"))
-	_, err := k.Read(first.Release())
-	check(t, err)
+	sourcetest.Must(k.Read(first.Release()))(t)
 	for i := range 600 {
 		id := sourcetest.PackageID(t, "example.test/acme/widget", "2."+string(rune('0'+i/100))+"."+string(rune('1'+i%9))+string(rune('0'+i/9%10)), "linux_amd64")
 		id.Provider.Type = "w" + string(rune('a'+i%26)) + string(rune('a'+i/26))
 		k.put(t, id, signed("x", "A"))
-		_, err := k.Read(id.Release())
-		check(t, err)
+		sourcetest.Must(k.Read(id.Release()))(t)
 	}
 	k.put(t, first, signed("new", "A"))
 	got, err := k.Read(first.Release())
@@ -274,8 +269,7 @@ func TestKeep(t *testing.T) {
 	is("no checksum", f, err, merged, "merged", "K")
 	sourcetest.EqualSlices(t, before, []string{"first", "merged", "merged", "merged"}, "told before writing")
 	k.warnings = nil
-	_, err = k.keep(t, widget(t, "1.1.0"), facts, first)
-	check(t, err)
+	sourcetest.Must(k.keep(t, widget(t, "1.1.0"), facts, first))(t)
 	sourcetest.EqualSlices(t, k.warnings, []string{"example.test/acme/widget 1.1.0: other keys"}, "warnings about keys")
 	k.Before = func(sources.Release, *sources.Signed) error { return refused }
 	refused = errors.New("cannot be announced")
@@ -314,8 +308,7 @@ func TestKeepMarksKeys(t *testing.T) {
 			asks++
 			return []string{evidence.Reference(list(signed("first", "A")))}
 		}
-		_, err := k.keep(t, id, store.Facts{}, test.new)
-		check(t, err)
+		sourcetest.Must(k.keep(t, id, store.Facts{}, test.new))(t)
 		sourcetest.Expect(t, merges == test.merges && asks == test.asks, "%s: merged %d times, asked %d times", name, merges, asks)
 	}
 }
@@ -338,8 +331,7 @@ func TestEvidenceWithoutAPlace(t *testing.T) {
 	k.Dir = nil
 	_, err := k.Read(id.Release())
 	sourcetest.Expect(t, errors.Is(err, sources.ErrNotFound), "got %v", err)
-	_, err = k.keep(t, id, store.Facts{}, signed("kept", "A"))
-	check(t, err)
+	sourcetest.Must(k.keep(t, id, store.Facts{}, signed("kept", "A")))(t)
 	k.Forget(id.Release())
 	proof, got := k.Proof(id, store.Facts{ZH: "zh:x", Evidence: "another"})
 	sourcetest.Expect(t, got != nil && string(got.Sums) == "kept" && proof.Signed(), "got %v, %v", got, proof)

@@ -32,9 +32,7 @@ var (
 )
 
 func ledgerKey(t testing.TB, secret string) seal.Key {
-	key, err := seal.ParseKey(secret)
-	sourcetest.Check(t, err)
-	return key
+	return sourcetest.Must(seal.ParseKey(secret))(t)
 }
 
 func openLedger(t testing.TB, dir string, change ...func(*store.LedgerOptions)) *store.Ledger[note] {
@@ -47,8 +45,7 @@ func openLedger(t testing.TB, dir string, change ...func(*store.LedgerOptions)) 
 
 func ledgerTexts(t testing.TB, l *store.Ledger[note], p sources.Provider) map[string]string {
 	t.Helper()
-	all, err := l.All(p)
-	sourcetest.Check(t, err)
+	all := sourcetest.Must(l.All(p))(t)
 	texts := map[string]string{}
 	for key, n := range all {
 		texts[key] = n.Text
@@ -105,8 +102,7 @@ func TestNamesOfLedgers(t *testing.T) {
 		got, err := openLedger(t, dir).Find(p, "a")
 		sourcetest.Expect(t, err == nil && got.Text == p.Type, "%s: %+v, %v", p, got, err)
 	}
-	files, err := os.ReadDir(dir)
-	sourcetest.Check(t, err)
+	files := sourcetest.Must(os.ReadDir(dir))(t)
 	for _, f := range files {
 		sourcetest.Expect(t, len(f.Name()) < 255 && !strings.Contains(f.Name(), ":"), "%s", f.Name())
 	}
@@ -213,8 +209,7 @@ func TestLedgerOfManyProcesses(t *testing.T) {
 	got := ledgerTexts(t, openLedger(t, dir), acmeWidget)
 	sourcetest.Expect(t, len(got) == writers*each, "%d entries of %d", len(got), writers*each)
 	var names []string
-	files, err := os.ReadDir(dir)
-	sourcetest.Check(t, err)
+	files := sourcetest.Must(os.ReadDir(dir))(t)
 	for _, f := range files {
 		names = append(names, f.Name())
 	}
@@ -280,23 +275,17 @@ func TestGoneStores(t *testing.T) {
 
 // Facts that are written and read again are the same.
 func FuzzFacts(f *testing.F) {
-	for _, seed := range []string{
+	sourcetest.AddSeeds[[]byte](f,
 		`{"h1":"h1:x","proof":{"matched":true,"name":"n","signers":[{"fingerprint":"F","user_id":"U","from":"registry","signed":"2026-01-02T03:04:05Z","key_ends":"2027-01-02T03:04:05Z"}]}}`,
 		`{"h1":"h1:x","zip_h1":"h1:y","zh":"zh:z","filename":"f","origin":"o","evidence":"ff","since":"2026-01-02T03:04:05Z","imported":true}`,
 		`{"h1":"h1:x","proof":1}`, `[]`, `null`, ``, "\x00\x00",
-	} {
-		f.Add([]byte(seed))
-		for mutant := range sourcetest.Mutants([]byte(seed)) {
-			f.Add(mutant)
-		}
-	}
+	)
 	f.Fuzz(func(t *testing.T, data []byte) {
 		var facts, again store.Facts
 		if json.Unmarshal(data, &facts) != nil {
 			return
 		}
-		written, err := json.Marshal(facts)
-		sourcetest.Check(t, err)
+		written := sourcetest.Must(json.Marshal(facts))(t)
 		sourcetest.Check(t, json.Unmarshal(written, &again))
 		sourcetest.Expect(t, reflect.DeepEqual(again, facts), "%s became %+v", data, again)
 	})

@@ -6,10 +6,13 @@ import (
 	"context"
 	"crypto/sha256"
 	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -51,10 +54,8 @@ type txTest struct {
 }
 
 func begin(t *testing.T, form store.Form) txTest {
-	in, err := disk.Open(t.TempDir())
-	check(t, err)
-	work, err := in.Scratch("run-")
-	check(t, err)
+	in := sourcetest.Must(disk.Open(t.TempDir()))(t)
+	work := sourcetest.Must(in.Scratch("run-"))(t)
 	t.Cleanup(func() { check(t, errors.Join(work.Close(), in.Close())) })
 	tx := &store.Tx{ID: widget(t, "1.0.0"), Form: form, Root: t.TempDir(), Place: "the store", NoArchive: "pack it"}
 	return txTest{t, tx, work, tx.Prepare(work, nil, nil, nil, func(err error) { check(t, err) })}
@@ -63,9 +64,8 @@ func begin(t *testing.T, form store.Form) txTest {
 func zipped(t testing.TB, text string) []byte {
 	var data bytes.Buffer
 	w := zip.NewWriter(&data)
-	f, err := w.Create("terraform-provider-widget")
-	check(t, err)
-	_, err = f.Write([]byte(text))
+	f := sourcetest.Must(w.Create("terraform-provider-widget"))(t)
+	_, err := f.Write([]byte(text))
 	check(t, errors.Join(err, w.Close()))
 	return data.Bytes()
 }
@@ -79,8 +79,7 @@ func TestUnpack(t *testing.T) {
 	check(t, os.WriteFile(packed, data, 0o644))
 	payloads := map[string]func(txTest) sources.Payload{
 		"downloaded": func(x txTest) sources.Payload {
-			_, err := x.stage.Write(data)
-			check(x, err)
+			sourcetest.Must(x.stage.Write(data))(x)
 			return sources.Payload{}
 		},
 		"archive": func(x txTest) sources.Payload {
@@ -130,9 +129,8 @@ func TestUnpack(t *testing.T) {
 func TestMalformedArchives(t *testing.T) {
 	for form, hinted := range map[store.Form]bool{store.Unpacked: true, store.Packed: true, store.Hashed: false} {
 		x := begin(t, form)
-		_, err := x.stage.Write([]byte("this is no archive"))
-		check(t, err)
-		_, err = x.Unpack(t.Context(), sources.Payload{})
+		sourcetest.Must(x.stage.Write([]byte("this is no archive")))(t)
+		_, err := x.Unpack(t.Context(), sources.Payload{})
 		sourcetest.Expect(t, err != nil && strings.Contains(err.Error(), "unpacking: ") == hinted && (len(sources.Hints(err)) > 0) == hinted, "form %d: %v, %v", form, err, sources.Hints(err))
 		sourcetest.Expect(t, strings.HasPrefix(err.Error(), x.ID.String()), "form %d: the error doesn't name the package: %v", form, err)
 		x.Close()
@@ -147,8 +145,7 @@ func TestMalformedArchives(t *testing.T) {
 	}
 	x := begin(t, store.Unpacked)
 	defer x.Close()
-	_, err = x.stage.Write(zipped(t, strings.Repeat("x", 1<<20)))
-	check(t, err)
+	sourcetest.Must(x.stage.Write(zipped(t, strings.Repeat("x", 1<<20))))(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	_, err = x.Unpack(ctx, sources.Payload{})
@@ -169,8 +166,7 @@ func (layout) Improve(_ context.Context, f store.Facts) (sources.Stored, error) 
 func TestCommitOfEvidence(t *testing.T) {
 	for _, zh := range []sources.Hash{"zh:a", "zh:b", ""} {
 		tx := &store.Tx{ID: widget(t, "1.0.0"), Layout: layout{}, Evidence: &store.Evidence{}}
-		got, err := tx.Commit(t.Context(), sources.Provenance{ZH: zh, Proof: by("K")})
-		check(t, err)
+		got := sourcetest.Must(tx.Commit(t.Context(), sources.Provenance{ZH: zh, Proof: by("K")}))(t)
 		want := sources.Stored{}
 		if zh == "zh:a" {
 			want = sources.Stored{H1: "h1:a", ZH: "zh:a", Proof: by("K")}
@@ -200,22 +196,107 @@ func TestClose(t *testing.T) {
 func TestInterrupted(t *testing.T) {
 	for _, received := range []bool{false, true} {
 		dir := t.TempDir()
-		in, err := disk.Open(dir)
-		check(t, err)
-		work, err := in.Scratch("run-")
-		check(t, err)
-		partial, err := in.MakeSub("partial")
-		check(t, err)
+		in := sourcetest.Must(disk.Open(dir))(t)
+		work := sourcetest.Must(in.Scratch("run-"))(t)
+		partial := sourcetest.Must(in.MakeSub("partial"))(t)
 		tx := &store.Tx{ID: widget(t, "1.0.0"), Form: store.Hashed}
 		stage := tx.Prepare(work, partial, nil, nil, func(err error) { check(t, err) })
-		_, _, err = stage.Resume(sources.ZipHash([32]byte{1}))
+		_, _, err := stage.Resume(sources.ZipHash([32]byte{1}))
 		check(t, errors.Join(err, stage.Begin("a note")))
-		_, err = stage.Write(make([]byte, 2<<20))
-		check(t, err)
+		sourcetest.Must(stage.Write(make([]byte, 2<<20)))(t)
 		tx.Received = received
 		tx.Close()
 		names, err := store.Names(in, "partial")
 		sourcetest.Expect(t, err == nil && (len(names) > 0) == !received, "received %v: kept %q, %v", received, names, err)
 		check(t, errors.Join(partial.Close(), work.Close(), in.Close()))
 	}
+}
+
+func TestVerify(t *testing.T) {
+	const path = "example.test/acme/widget/1.2.0/linux_amd64"
+	id := sourcetest.Must(sources.ParsePackageID("example.test/acme/widget", "1.2.0", "linux_amd64"))(t)
+	day := time.Date(2026, 11, 27, 0, 0, 0, 0, time.UTC)
+	unread := &fs.PathError{Op: "read", Path: "/mirror/file", Err: errors.New("input/output error")}
+	whole := store.Facts{H1: "h1:a", ZH: "zh:a", Since: day}
+	for _, tt := range []struct {
+		name     string
+		now      store.Facts
+		readErr  error
+		recorded []store.Facts
+		err      error // of the records
+		startErr error
+		want     []string
+		sound    bool // the first finding is about sound contents
+	}{
+		{name: "no record", now: whole},
+		{name: "the recorded contents", now: whole, recorded: []store.Facts{whole}},
+		{name: "an unpacked package", now: store.Facts{H1: "h1:a"}, recorded: []store.Facts{whole}},
+		{name: "other contents", now: store.Facts{H1: "h1:b"}, recorded: []store.Facts{whole}, startErr: errors.New("not started"),
+			want: []string{path + ": changed package: its contents are h1:b; those verified on 2026-11-27 were h1:a"}},
+		{name: "another archive", now: store.Facts{H1: "h1:a", ZH: "zh:b"}, recorded: []store.Facts{whole},
+			want: []string{path + ": changed package: its archive is zh:b; the one verified on 2026-11-27 was zh:a"}},
+		{name: "other contents than known", now: whole, recorded: []store.Facts{whole, {H1: "h1:c", Since: day}},
+			want: []string{path + ": changed package: its contents are h1:a; those verified on 2026-11-27 were h1:c"}},
+		{name: "a changed file", now: store.Facts{H1: "h1:b", Sums: store.Sums{"LICENSE": "2"}},
+			recorded: []store.Facts{{H1: "h1:a", Since: day, Sums: store.Sums{"LICENSE": "1"}}},
+			want:     []string{path + ": changed package: LICENSE differs from what was verified on 2026-11-27"}},
+		{name: "no package", readErr: errors.New("/mirror: not a package"), want: []string{path + ": broken package: not a package"}},
+		{name: "unreadable", readErr: unread, want: []string{path + ": unreadable: /mirror/file: input/output error"}},
+		{name: "unreadable records", now: whole, err: unread, want: []string{path + ": unreadable: /mirror/file: input/output error"}},
+		{name: "removed meanwhile", readErr: store.ErrGone},
+		{name: "lost evidence", now: whole, recorded: []store.Facts{{H1: "h1:a", Evidence: "sha256:1"}}, startErr: errors.New("not started"),
+			want: []string{path + ": broken evidence: its signed checksums are missing", path + ": changed package: not started"}},
+		{name: "not executable", now: whole, startErr: errors.New("not started"), want: []string{path + ": changed package: not started"}, sound: true},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			var mu sync.Mutex
+			var results []store.Verified
+			subject := store.Subject{
+				ID: id, Path: path, Dir: "/mirror", Size: 7,
+				Read:     func(context.Context) (store.Facts, error) { return tt.now, tt.readErr },
+				Recorded: func(store.Facts) ([]store.Facts, error) { return tt.recorded, tt.err },
+				Start:    func() error { return tt.startErr },
+				Done: func(v store.Verified) {
+					mu.Lock()
+					defer mu.Unlock()
+					results = append(results, v)
+				},
+			}
+			var last int64
+			e := &store.Evidence{Judge: sourcetest.Verdicts{}}
+			err := e.Verify(t.Context(), []store.Subject{subject, subject, subject}, func(done, of int64) {
+				sourcetest.Expect(t, done == last+7 && of == 21, "%d of %d after %d", done, of, last)
+				last = done
+			})
+			sourcetest.Check(t, err)
+			sourcetest.Require(t, len(results) == 3, "%d results", len(results))
+			for _, v := range results {
+				var got []string
+				for _, f := range v.Findings {
+					got = append(got, f.Error())
+					sourcetest.Equal(t, *f.Package, id)
+				}
+				sourcetest.EqualSlices(t, got, tt.want)
+				gone := errors.Is(tt.readErr, store.ErrGone)
+				sourcetest.Expect(t, v.Gone == gone && v.Sound() == (len(tt.want) == 0 && !gone), "%+v", v)
+				sourcetest.Expect(t, slices.ContainsFunc(v.Findings, func(f *store.Finding) bool { return f.Sound }) == (tt.sound || len(tt.want) == 2), "%+v", v)
+			}
+		})
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	sourcetest.ErrorIs(t, (&store.Evidence{}).Verify(ctx, []store.Subject{{
+		Read: func(ctx context.Context) (store.Facts, error) { return store.Facts{}, ctx.Err() },
+		Done: func(v store.Verified) { t.Errorf("canceled, and got %+v", v) },
+	}}, nil), context.Canceled)
+}
+
+// A finding in a bundle names the package, because the file has others too.
+func TestFindingsInBundles(t *testing.T) {
+	id := sourcetest.Must(sources.ParsePackageID("example.test/acme/widget", "1.2.0", "linux_amd64"))(t)
+	f := &store.Finding{Kind: store.Changed, Path: "b.tar", Package: &id, Err: errors.New("it differs"), InBundle: true}
+	sourcetest.Equal(t, f.Error(), "b.tar: example.test/acme/widget 1.2.0 linux_amd64: it differs")
+	f.Package = nil
+	sourcetest.Equal(t, f.Error(), "b.tar: it differs")
+	sourcetest.Equal(t, f.Text(), "it differs")
 }

@@ -31,8 +31,7 @@ func version(text string) sources.Version {
 // recorded returns a proof after it was written to a record and read again.
 func recorded(t *testing.T, p sources.Proof) sources.Proof {
 	t.Helper()
-	text, err := json.Marshal(p)
-	check(t, err)
+	text := sourcetest.Must(json.Marshal(p))(t)
 	var read sources.Proof
 	check(t, json.Unmarshal(text, &read))
 	return read
@@ -79,8 +78,7 @@ func TestVerdictsOnRecordedProofs(t *testing.T) {
 				}{{signed(t, key, key), asking.carried}, {listed(signed(t, key, key)), asking.listed}, {listed(expired), asking.mortal}} {
 					storing := judge(then.options)
 					storing.Options.Now = atNow
-					proof, err := storing.Prove(context.Background(), widget.Provider, c.s, zh)
-					check(t, err)
+					proof := sourcetest.Must(storing.Prove(context.Background(), widget.Provider, c.s, zh))(t)
 					r := judge(asking.options).Report(widget.Provider, recorded(t, proof))
 					sourcetest.Expect(t, r.Verdict == c.want, "got %q, want %q", r.Verdict, c.want)
 				}

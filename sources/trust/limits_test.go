@@ -152,8 +152,7 @@ func TestWorkOfAllKeys(t *testing.T) {
 	s = signed(t, key, slices.Repeat([]*openpgp.Entity{key}, 60)...)
 	s.Sums = append(slices.Clone(sums), bytes.Repeat([]byte("\n"), 256<<10-len(sums))...)
 	s.Signature = bytes.Repeat(sign(t, key, s.Sums, born.Add(year)), 64)
-	_, err = verify(s, trust.Options{})
-	sourcetest.Check(t, err)
+	sourcetest.Must(verify(s, trust.Options{}))(t)
 	sourcetest.Expect(t, time.Since(start) < 20*time.Second, "took %s", time.Since(start))
 }
 
@@ -177,8 +176,7 @@ func TestKeysOfPublishers(t *testing.T) {
 	config := func(algorithm packet.PublicKeyAlgorithm, curve packet.Curve, bits int) *openpgp.Entity {
 		c := at(born, 0)
 		c.Algorithm, c.Curve, c.RSABits = algorithm, curve, bits
-		key, err := openpgp.NewEntity("Acme", "", "acme@example.org", c)
-		check(t, err)
+		key := sourcetest.Must(openpgp.NewEntity("Acme", "", "acme@example.org", c))(t)
 		check(t, key.AddSigningSubkey(c))
 		return key
 	}

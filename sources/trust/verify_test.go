@@ -18,6 +18,7 @@ import (
 	"github.com/ProtonMail/go-crypto/openpgp"
 	"github.com/ProtonMail/go-crypto/openpgp/armor"
 	"github.com/ProtonMail/go-crypto/openpgp/packet"
+
 	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/sourcetest"
 	"github.com/larder-cli/larder/sources/trust"
@@ -48,18 +49,14 @@ func at(t time.Time, life time.Duration) *packet.Config {
 
 func newKey(t testing.TB, life time.Duration) *openpgp.Entity {
 	t.Helper()
-	key, err := openpgp.NewEntity("Acme", "", "acme@example.org", at(born, life))
-	check(t, err)
-	return key
+	return sourcetest.Must(openpgp.NewEntity("Acme", "", "acme@example.org", at(born, life)))(t)
 }
 
 func armored(t testing.TB, blockType string, raw []byte) string {
 	t.Helper()
 	var text bytes.Buffer
-	w, err := armor.Encode(&text, blockType, nil)
-	check(t, err)
-	_, err = w.Write(raw)
-	sourcetest.Check(t, err)
+	w := sourcetest.Must(armor.Encode(&text, blockType, nil))(t)
+	sourcetest.Must(w.Write(raw))(t)
 	check(t, w.Close())
 	return text.String()
 }
@@ -128,8 +125,7 @@ func TestGoodSignatures(t *testing.T) {
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			r, err := verify(test.s, trust.Options{})
-			check(t, err)
+			r := sourcetest.Must(verify(test.s, trust.Options{}))(t)
 			by := sources.SignedBy{
 				Verdict: sources.SelfSigned, KeyID: test.by.PrimaryKey.KeyIdString(), UserID: "Acme <acme@example.org>",
 				Fingerprint: fingerprint(test.by), From: sources.KeyFromRegistry,
@@ -264,13 +260,6 @@ func TestVerifyArchive(t *testing.T) {
 	sourcetest.Expect(t, errors.Is(err, trust.WrongChecksum) && strings.Contains(err.Error(), "archive is zh:00"), "got error %v", err)
 	_, err = judge.Verify(context.Background(), widget.Provider, signed(t, key), zh)
 	sourcetest.Expect(t, errors.Is(err, trust.UnknownIssuer), "got error %v", err)
-}
-
-func TestChecksumError(t *testing.T) {
-	key := newKey(t, 0)
-	_, err := trust.Judge{}.VerifyFile(context.Background(), widget.Provider, signed(t, key, key), filename, "zh:00")
-	want := "checksum of " + filename + " is signed as " + string(zh) + ", but should be zh:00"
-	sourcetest.Expect(t, errors.Is(err, trust.WrongChecksum) && err.Error() == want, "got %v", err)
 }
 
 // TestFormsOfSums checks all formats of SHA256SUMS lines.
@@ -474,24 +463,6 @@ func TestNoKeys(t *testing.T) {
 	sourcetest.Expect(t, err != nil, "nothing is signed checksums")
 }
 
-func TestVerdicts(t *testing.T) {
-	key := newKey(t, 0)
-	for _, test := range []struct {
-		trusted string // the trust signature, which changes nothing
-		opts    trust.Options
-		want    sources.Verdict
-	}{
-		{"", trust.Options{HashiCorpKey: fingerprint(key)}, sources.SignedByHashiCorp},
-		{"", trust.Options{}, sources.SelfSigned},
-		{"garbage", trust.Options{}, sources.SelfSigned},
-	} {
-		s := signed(t, key, key)
-		s.Keys[0].TrustSignature = test.trusted
-		r, err := verify(s, test.opts)
-		sourcetest.Expect(t, err == nil && r.Verdict == test.want, "%+v: got %v, %v", test, r, err)
-	}
-}
-
 func TestBinary(t *testing.T) {
 	signature := sign(t, newKey(t, 0), sums, born)
 	for _, form := range []string{string(signature), armored(t, openpgp.SignatureType, signature)} {
@@ -530,5 +501,76 @@ func FuzzVerify(f *testing.F) {
 			_, err = verify(&tampered, opts)
 			sourcetest.Expect(t, err != nil, "accepted as %+v for other checksums too", r)
 		}
+	})
+}
+
+var check = sourcetest.Check
+
+func TestHashes(t *testing.T) {
+	a, b := strings.Repeat("ab", 32), strings.Repeat("0c", 32)
+	both := []sources.Hash{sources.Hash("zh:" + a), sources.Hash("zh:" + b)}
+	tests := []struct {
+		name, doc      string
+		hashes, listed []sources.Hash
+	}{
+		{"nothing", "", nil, nil},
+		{"every line", a + "  x.zip\n" + b + "  manifest.json\n", both, both},
+		{"in lower case", strings.ToUpper(a) + " *x.zip extra\n", both[:1], both[:1]},
+		{"blank lines", "\n\n" + a + " x\r\n \t \n", both[:1], both[:1]},
+		{"a line without a name", a + " x\n" + b + "\n", nil, both[:1]},
+		{"a line with a short sum", a + " x\n" + b[2:] + " y\n", nil, both[:1]},
+		{"a line that is not hexadecimal", a + " x\nxy" + b[2:] + " y\n", nil, both[:1]},
+		{"malformed lines before a good one", a[2:] + "  x.zip\n" + a + "\n" + b + "  y.zip\n", nil, both[1:]},
+	}
+	for _, test := range tests {
+		sums, err := trust.ParseSums([]byte(test.doc))
+		if got := sums.Hashes(); err != nil || !slices.Equal(got, test.hashes) {
+			t.Errorf("%s: got %v, %v; want %v", test.name, got, err, test.hashes)
+		}
+		sourcetest.EqualSlices(t, sums.Listed(), test.listed, test.name, "listed are")
+	}
+}
+
+func TestPlatforms(t *testing.T) {
+	p, v := sourcetest.Address(t, "example.test/acme/widget"), sourcetest.Number(t, "1.2.0-rc.1")
+	var doc strings.Builder
+	for _, name := range []string{
+		"terraform-provider-widget_1.2.0-rc.1_linux_arm64.zip",
+		"terraform-provider-widget_1.2.0-rc.1_darwin_arm64.zip",
+		"terraform-provider-widget_1.2.0-rc.1_linux_arm64.zip", // a duplicate
+		"terraform-provider-widget_1.2.0-rc.1_manifest.json",
+		"terraform-provider-widget_1.2.0-rc.1_linux_amd64.tar",
+		"terraform-provider-widget_1.2.0-rc.1_.._up.zip",
+		"terraform-provider-widget_1.2.0-rc.1_linux.zip",
+		"terraform-provider-widget_1.2.0_linux_386.zip",
+		"terraform-provider-gadget_1.2.0-rc.1_linux_386.zip",
+		"other.zip",
+	} {
+		fmt.Fprintf(&doc, "%s  %s\n", strings.Repeat("ab", 32), name)
+	}
+	doc.WriteString("short  terraform-provider-widget_1.2.0-rc.1_linux_386.zip\n")
+	sums := sourcetest.Must(trust.ParseSums([]byte(doc.String())))(t)
+	sourcetest.Equal(t, fmt.Sprint(sums.Platforms(p, v)), "[darwin_arm64 linux_arm64]")
+}
+
+func FuzzParseSums(f *testing.F) {
+	f.Add([]byte(strings.Repeat("ab", 32) + "  x.zip\n"))
+	for mutant := range sourcetest.Mutants(sums) {
+		f.Add(mutant)
+	}
+	f.Add([]byte("\r\n\r\nab x\n"))
+	f.Add([]byte(strings.Repeat("AB", 32) + " *x.zip y\n\v"))
+	f.Fuzz(func(t *testing.T, doc []byte) {
+		sums, err := trust.ParseSums(doc)
+		if err != nil {
+			return
+		}
+		var printed strings.Builder
+		for _, h := range sums.Hashes() {
+			printed.WriteString(strings.TrimPrefix(string(h), "zh:") + "  name\n")
+		}
+		again, err := trust.ParseSums([]byte(printed.String()))
+		sourcetest.Expect(t, err == nil && slices.Equal(again.Hashes(), sums.Hashes()),
+			"got %v, %v; want %v", again.Hashes(), err, sums.Hashes())
 	})
 }

@@ -24,8 +24,7 @@ import (
 )
 
 func TestListen(t *testing.T) {
-	l, err := endpoint.Listen(t.Context(), "127.0.0.1:0")
-	sourcetest.Check(t, err)
+	l := sourcetest.Must(endpoint.Listen(t.Context(), "127.0.0.1:0"))(t)
 	defer l.Close()
 	sourcetest.Expect(t, endpoint.Local(l), "%s is not local", l.Addr())
 	for address, hint := range map[string]string{
@@ -34,8 +33,7 @@ func TestListen(t *testing.T) {
 		_, err := endpoint.Listen(t.Context(), address)
 		sourcetest.Expect(t, err != nil && strings.Contains(strings.Join(sources.Hints(err), ""), hint) && strings.Count(err.Error(), address) == 1, "%s: %v, %q", address, err, sources.Hints(err))
 	}
-	all, err := endpoint.Listen(t.Context(), ":0")
-	sourcetest.Check(t, err)
+	all := sourcetest.Must(endpoint.Listen(t.Context(), ":0"))(t)
 	defer all.Close()
 	sourcetest.Expect(t, !endpoint.Local(all), "%s is local", all.Addr())
 }
@@ -47,16 +45,14 @@ func TestListenOnSocket(t *testing.T) {
 	sourcetest.Check(t, err)
 	defer os.RemoveAll(dir)
 	path := filepath.Join(dir, "socket")
-	l, err := endpoint.Listen(t.Context(), "unix:"+path)
-	sourcetest.Check(t, err)
+	l := sourcetest.Must(endpoint.Listen(t.Context(), "unix:"+path))(t)
 	sourcetest.Expect(t, endpoint.Local(l), "a socket is not local")
 	if _, err := endpoint.Listen(t.Context(), "unix:"+path); err == nil {
 		t.Error("two servers have the socket")
 	}
 	l.(*net.UnixListener).SetUnlinkOnClose(false)
 	sourcetest.Check(t, l.Close())
-	l, err = endpoint.Listen(t.Context(), "unix:"+path)
-	sourcetest.Check(t, err)
+	l = sourcetest.Must(endpoint.Listen(t.Context(), "unix:"+path))(t)
 	sourcetest.Check(t, l.Close())
 	sourcetest.Check(t, os.WriteFile(path, []byte("mine"), 0o644))
 	_, err = endpoint.Listen(t.Context(), "unix:"+path)
@@ -83,10 +79,8 @@ func TestCertificateIsReadAgain(t *testing.T) {
 	endpoint.SetClock(c, func() time.Time { return now })
 	name := func() string {
 		now = now.Add(time.Minute)
-		got, err := c.Get(nil)
-		sourcetest.Check(t, err)
-		leaf, err := x509.ParseCertificate(got.Certificate[0])
-		sourcetest.Check(t, err)
+		got := sourcetest.Must(c.Get(nil))(t)
+		leaf := sourcetest.Must(x509.ParseCertificate(got.Certificate[0]))(t)
 		return leaf.DNSNames[0]
 	}
 	sourcetest.Equal(t, name(), "one.test", "name")
@@ -114,15 +108,12 @@ func TestCertificateIsReadAgain(t *testing.T) {
 // A certificate that clients refuse is reported when the server starts, and when it replaces another one.
 func TestCertificateThatClientsRefuse(t *testing.T) {
 	dir := t.TempDir()
-	a, err := endpoint.LocalAuthority(t.Context(), dir, []string{"localhost"})
-	sourcetest.Check(t, err)
+	a := sourcetest.Must(endpoint.LocalAuthority(t.Context(), dir, []string{"localhost"}))(t)
 	cert, key := filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")
 	begun := time.Now() // for all, because the warnings are compared
 	put := func(host string, after time.Duration) {
-		c, err := endpoint.IssueAt(a, host, begun.Add(after))
-		sourcetest.Check(t, err)
-		raw, err := x509.MarshalPKCS8PrivateKey(c.PrivateKey)
-		sourcetest.Check(t, err)
+		c := sourcetest.Must(endpoint.IssueAt(a, host, begun.Add(after)))(t)
+		raw := sourcetest.Must(x509.MarshalPKCS8PrivateKey(c.PrivateKey))(t)
 		sourcetest.Check(t, os.WriteFile(cert, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: c.Certificate[0]}), 0o644))
 		sourcetest.Check(t, os.WriteFile(key, pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: raw}), 0o600))
 	}
@@ -140,40 +131,32 @@ func TestCertificateThatClientsRefuse(t *testing.T) {
 		var warned []string
 		opts := endpoint.CertificateOptions{Host: "mirror.test", Warn: func(err error) { warned = append(warned, err.Error()) }, Replaced: func() {}}
 		put(bad.host, bad.after)
-		_, err := endpoint.Load(cert, key, opts)
-		sourcetest.Check(t, err)
+		sourcetest.Must(endpoint.Load(cert, key, opts))(t)
 		put("mirror.test", 0)
-		c, err := endpoint.Load(cert, key, opts)
-		sourcetest.Check(t, err)
+		c := sourcetest.Must(endpoint.Load(cert, key, opts))(t)
 		sourcetest.Equal(t, c.Name(), "mirror.test", "name")
 		put(bad.host, bad.after)
 		endpoint.SetClock(c, func() time.Time { return time.Now().Add(time.Minute) })
-		_, err = c.Get(nil)
-		sourcetest.Check(t, err)
+		sourcetest.Must(c.Get(nil))(t)
 		sourcetest.Expect(t, len(warned) == 2 && warned[0] == warned[1] && strings.Contains(warned[0], cert) && strings.Contains(warned[0], bad.want), "%+v: %q", bad, warned)
 	}
 	put("*.mirror.test", 0)
-	c, err := endpoint.Load(cert, key, endpoint.CertificateOptions{})
-	sourcetest.Check(t, err)
+	c := sourcetest.Must(endpoint.Load(cert, key, endpoint.CertificateOptions{}))(t)
 	sourcetest.Equal(t, c.Name(), "", "name in a certificate with a wildcard")
 }
 
 // leafOf returns the current certificate of an authority.
 func leafOf(t *testing.T, a *endpoint.Authority) *x509.Certificate {
 	t.Helper()
-	got, err := a.Get(nil)
-	sourcetest.Check(t, err)
-	leaf, err := x509.ParseCertificate(got.Certificate[0])
-	sourcetest.Check(t, err)
-	return leaf
+	got := sourcetest.Must(a.Get(nil))(t)
+	return sourcetest.Must(x509.ParseCertificate(got.Certificate[0]))(t)
 }
 
 // trusted returns the authorities that clients with SSL_CERT_DIR trust.
 func trusted(t *testing.T, dir string) *x509.CertPool {
 	t.Helper()
 	pool := x509.NewCertPool()
-	files, err := filepath.Glob(filepath.Join(dir, "*.crt"))
-	sourcetest.Check(t, err)
+	files := sourcetest.Must(filepath.Glob(filepath.Join(dir, "*.crt")))(t)
 	for _, file := range files {
 		pool.AppendCertsFromPEM(sourcetest.ReadFile(t, file))
 	}
@@ -184,8 +167,7 @@ func trusted(t *testing.T, dir string) *x509.CertPool {
 func TestLocalAuthority(t *testing.T) {
 	for _, hosts := range [][]string{{"localhost", "127.0.0.1", "::1", "mirror.test"}, {"mirror.test"}, {"127.0.0.1"}} {
 		dir := filepath.Join(t.TempDir(), "serve")
-		a, err := endpoint.LocalAuthority(t.Context(), dir, hosts)
-		sourcetest.Check(t, err)
+		a := sourcetest.Must(endpoint.LocalAuthority(t.Context(), dir, hosts))(t)
 		sourcetest.Expect(t, a.Path == filepath.Join(dir, "ca.crt") && !a.Beside, "%+v", a)
 		if runtime.GOOS != "windows" {
 			info, err := os.Stat(filepath.Join(dir, "ca.pem"))
@@ -197,11 +179,9 @@ func TestLocalAuthority(t *testing.T) {
 			sourcetest.Expect(t, err == nil, "%s: %v", host, err)
 		}
 		for _, host := range []string{"registry.terraform.io", "192.0.2.1"} {
-			other, err := endpoint.Issue(a, host)
-			sourcetest.Check(t, err)
-			leaf, err := x509.ParseCertificate(other.Certificate[0])
-			sourcetest.Check(t, err)
-			_, err = leaf.Verify(x509.VerifyOptions{Roots: pool, DNSName: host})
+			other := sourcetest.Must(endpoint.Issue(a, host))(t)
+			leaf := sourcetest.Must(x509.ParseCertificate(other.Certificate[0]))(t)
+			_, err := leaf.Verify(x509.VerifyOptions{Roots: pool, DNSName: host})
 			sourcetest.Expect(t, err != nil, "the authority of %q vouches for %s", hosts, host)
 		}
 	}
@@ -212,12 +192,10 @@ func TestAuthorityVouchesForServersOnly(t *testing.T) {
 	const host = "mirror.test"
 	for _, hosts := range [][]string{{host, "127.0.0.1"}, {host}} {
 		dir := t.TempDir()
-		a, err := endpoint.LocalAuthority(t.Context(), dir, hosts)
-		sourcetest.Check(t, err)
+		a := sourcetest.Must(endpoint.LocalAuthority(t.Context(), dir, hosts))(t)
 		pool := trusted(t, dir)
 		server, client := []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}, []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}
-		page, err := url.Parse("https://mirror.test/page")
-		sourcetest.Check(t, err)
+		page := sourcetest.Must(url.Parse("https://mirror.test/page"))(t)
 		for name, test := range map[string]struct {
 			leaf x509.Certificate
 			use  []x509.ExtKeyUsage
@@ -237,14 +215,12 @@ func TestAuthorityVouchesForServersOnly(t *testing.T) {
 			"an authority":   {x509.Certificate{DNSNames: []string{host}, IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign}, server, true},
 			"a name and IPs": {x509.Certificate{DNSNames: []string{host}, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}}, server, len(hosts) == 2},
 		} {
-			leaf, err := endpoint.IssueFor(a, &test.leaf)
-			sourcetest.Check(t, err)
-			_, err = leaf.Verify(x509.VerifyOptions{Roots: pool, KeyUsages: test.use})
+			leaf := sourcetest.Must(endpoint.IssueFor(a, &test.leaf))(t)
+			_, err := leaf.Verify(x509.VerifyOptions{Roots: pool, KeyUsages: test.use})
 			sourcetest.Expect(t, (err == nil) == test.ok, "%s, of %q: %v", name, hosts, err)
 		}
 	}
-	a, err := endpoint.LocalAuthority(t.Context(), t.TempDir(), []string{host})
-	sourcetest.Check(t, err)
+	a := sourcetest.Must(endpoint.LocalAuthority(t.Context(), t.TempDir(), []string{host}))(t)
 	issuer := issuerOf(t, a)
 	sourcetest.Expect(t, issuer.MaxPathLen == 0 && issuer.MaxPathLenZero && issuer.PermittedDNSDomainsCritical, "%+v", issuer)
 }
@@ -252,37 +228,13 @@ func TestAuthorityVouchesForServersOnly(t *testing.T) {
 // issuerOf returns the certificate of an authority itself.
 func issuerOf(t *testing.T, a *endpoint.Authority) *x509.Certificate {
 	t.Helper()
-	got, err := a.Get(nil)
-	sourcetest.Check(t, err)
-	issuer, err := x509.ParseCertificate(got.Certificate[1])
-	sourcetest.Check(t, err)
-	return issuer
-}
-
-// Clients that trust the authority connect to each of its names and addresses.
-func TestClientsAcceptTheAuthority(t *testing.T) {
-	dir := t.TempDir()
-	a, err := endpoint.LocalAuthority(t.Context(), dir, []string{"localhost", "127.0.0.1"})
-	sourcetest.Check(t, err)
-	l, err := endpoint.Listen(t.Context(), "127.0.0.1:0")
-	sourcetest.Check(t, err)
-	s := endpoint.NewServer(http.NotFoundHandler(), func(r *http.Request) string { return r.RemoteAddr }, a.Get)
-	go s.ServeTLS(l, "", "")
-	defer s.Close()
-	for _, name := range []string{"localhost", "127.0.0.1", "other.test"} {
-		dialer := tls.Dialer{Config: &tls.Config{RootCAs: trusted(t, dir), ServerName: name}}
-		c, err := dialer.DialContext(t.Context(), "tcp", l.Addr().String())
-		sourcetest.Expect(t, (err == nil) == (name != "other.test"), "%s: %v", name, err)
-		if err == nil {
-			c.Close()
-		}
-	}
+	got := sourcetest.Must(a.Get(nil))(t)
+	return sourcetest.Must(x509.ParseCertificate(got.Certificate[1]))(t)
 }
 
 // The certificate is replaced before it ends, and not earlier.
 func TestAuthorityRenewsItsCertificate(t *testing.T) {
-	a, err := endpoint.LocalAuthority(t.Context(), t.TempDir(), []string{"localhost"})
-	sourcetest.Check(t, err)
+	a := sourcetest.Must(endpoint.LocalAuthority(t.Context(), t.TempDir(), []string{"localhost"}))(t)
 	first := leafOf(t, a)
 	endpoint.SetAuthorityClock(a, func() time.Time { return time.Now().Add(24 * time.Hour) })
 	sourcetest.Expect(t, leafOf(t, a).Equal(first), "it was replaced after a day")
@@ -293,19 +245,17 @@ func TestAuthorityRenewsItsCertificate(t *testing.T) {
 // What clients trust is written again. A key that can't be read is not replaced, because a server may use it.
 func TestDamagedAuthority(t *testing.T) {
 	dir, hosts := t.TempDir(), []string{"localhost"}
-	a, err := endpoint.LocalAuthority(t.Context(), dir, hosts)
-	sourcetest.Check(t, err)
+	a := sourcetest.Must(endpoint.LocalAuthority(t.Context(), dir, hosts))(t)
 	public := string(sourcetest.ReadFile(t, a.Path))
 	sourcetest.Check(t, os.WriteFile(a.Path, []byte("damaged"), 0o644))
-	_, err = endpoint.LocalAuthority(t.Context(), dir, hosts)
-	sourcetest.Check(t, err)
+	sourcetest.Must(endpoint.LocalAuthority(t.Context(), dir, hosts))(t)
 	sourcetest.Equal(t, string(sourcetest.ReadFile(t, a.Path)), public, "certificate")
 	for _, text := range []string{"damaged", public + public} {
 		sourcetest.Check(t, os.WriteFile(filepath.Join(dir, "ca.pem"), []byte(text), 0o600))
-		_, err = endpoint.LocalAuthority(t.Context(), dir, hosts)
+		_, err := endpoint.LocalAuthority(t.Context(), dir, hosts)
 		sourcetest.Expect(t, err != nil && strings.Contains(err.Error(), "ca.pem") && len(sources.Hints(err)) == 1, "%q: %v", text, err)
 	}
-	_, err = endpoint.LocalAuthority(t.Context(), a.Path, hosts)
+	_, err := endpoint.LocalAuthority(t.Context(), a.Path, hosts)
 	sourcetest.Expect(t, err != nil, "an authority in a file")
 }
 
@@ -314,8 +264,7 @@ func TestAuthoritiesStayBesideEachOther(t *testing.T) {
 	dir := t.TempDir()
 	get := func(file string, beside bool, hosts ...string) *endpoint.Authority {
 		t.Helper()
-		a, err := endpoint.LocalAuthority(t.Context(), dir, hosts)
-		sourcetest.Check(t, err)
+		a := sourcetest.Must(endpoint.LocalAuthority(t.Context(), dir, hosts))(t)
 		sourcetest.Expect(t, a.Path == filepath.Join(dir, file) && a.Beside == beside, "%v: %+v", hosts, a)
 		return a
 	}
@@ -328,8 +277,7 @@ func TestAuthoritiesStayBesideEachOther(t *testing.T) {
 	pool, subjects := trusted(t, dir), map[string]bool{}
 	for _, a := range []*endpoint.Authority{one, two, three} {
 		leaf := leafOf(t, a)
-		_, err := leaf.Verify(x509.VerifyOptions{Roots: pool, DNSName: "localhost"})
-		sourcetest.Check(t, err)
+		sourcetest.Must(leaf.Verify(x509.VerifyOptions{Roots: pool, DNSName: "localhost"}))(t)
 		subjects[leaf.Issuer.String()] = true
 	}
 	sourcetest.Equal(t, len(subjects), 3, "subjects")
@@ -362,8 +310,7 @@ func TestAuthoritiesOfServersThatStartTogether(t *testing.T) {
 	wait.Wait()
 	pool := trusted(t, dir)
 	for _, a := range all {
-		_, err := leafOf(t, a).Verify(x509.VerifyOptions{Roots: pool, DNSName: "localhost"})
-		sourcetest.Check(t, err)
+		sourcetest.Must(leafOf(t, a).Verify(x509.VerifyOptions{Roots: pool, DNSName: "localhost"}))(t)
 	}
 	files, err := filepath.Glob(filepath.Join(dir, "*.pem"))
 	sourcetest.Expect(t, err == nil && len(files) == 2, "%q %v", files, err)

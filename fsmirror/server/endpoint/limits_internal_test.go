@@ -44,9 +44,8 @@ func TestCopyOverHTTP2(t *testing.T) {
 	} {
 		to := httptest.NewRecorder()
 		n, err := newAnswer(&narrowWriter{to, 4*chunk + 100}).ReadFrom(c.from)
-		if n != c.want || int64(to.Body.Len()) != n || !errors.Is(err, c.err) {
-			t.Errorf("%d bytes, %d sent, %v, want %d and %v", n, to.Body.Len(), err, c.want, c.err)
-		}
+		sourcetest.Expect(t, n == c.want && int64(to.Body.Len()) == n && errors.Is(err, c.err),
+			"%d bytes, %d sent, %v, want %d and %v", n, to.Body.Len(), err, c.want, c.err)
 	}
 }
 
@@ -55,9 +54,8 @@ func TestWriteInChunks(t *testing.T) {
 	for _, size := range []int{0, 1, 2*chunk + 1} {
 		to := httptest.NewRecorder()
 		n, err := newAnswer(to).Write(make([]byte, size))
-		if n != size || to.Body.Len() != size || err != nil {
-			t.Errorf("%d of %d bytes, %d sent, %v", n, size, to.Body.Len(), err)
-		}
+		sourcetest.Expect(t, n == size && to.Body.Len() == size && err == nil,
+			"%d of %d bytes, %d sent, %v", n, size, to.Body.Len(), err)
 	}
 }
 
@@ -108,12 +106,10 @@ func TestStalledClients(t *testing.T) {
 			} else {
 				s.StartTLS()
 			}
-			r, err := s.Client().Get(s.URL)
-			sourcetest.Check(t, err)
+			r := sourcetest.Must(s.Client().Get(s.URL))(t)
 			for range 6 { // for longer than its patience
 				time.Sleep(250 * time.Millisecond)
-				_, err := io.CopyN(io.Discard, r.Body, 4<<20)
-				sourcetest.Check(t, err)
+				sourcetest.Must(io.CopyN(io.Discard, r.Body, 4<<20))(t)
 			}
 			sourcetest.Expect(t, len(stopped) == 0, "ended although the client takes the answer")
 			select {

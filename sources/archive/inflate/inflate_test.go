@@ -6,9 +6,12 @@ import (
 	"errors"
 	"io"
 	"math/rand/v2"
+	"os"
 	"strings"
 	"testing"
 	"testing/iotest"
+
+	kflate "github.com/klauspost/compress/flate"
 
 	"github.com/larder-cli/larder/sources/archive/inflate"
 	"github.com/larder-cli/larder/sources/sourcetest"
@@ -36,10 +39,8 @@ func inflated(d *inflate.Decoder, src io.Reader, room int, out io.Writer) error 
 func deflated(t testing.TB, data []byte, level int) []byte {
 	t.Helper()
 	var out bytes.Buffer
-	w, err := flate.NewWriter(&out, level)
-	sourcetest.Check(t, err)
-	_, err = w.Write(data)
-	sourcetest.Check(t, err)
+	w := sourcetest.Must(flate.NewWriter(&out, level))(t)
+	sourcetest.Must(w.Write(data))(t)
 	sourcetest.Check(t, w.Close())
 	return out.Bytes()
 }
@@ -140,4 +141,23 @@ func FuzzDecode(f *testing.F) {
 		sourcetest.Require(t, (gotErr != nil || got.Len() == len(want)) && bytes.Equal(got.Bytes()[:n], want[:n]),
 			"got %d bytes %x, want %d bytes %x", got.Len(), got.Bytes(), len(want), want)
 	})
+}
+
+// The data is this test binary, because providers are Go programs too.
+func BenchmarkInflate(b *testing.B) {
+	self := sourcetest.Must(os.Executable())(b)
+	program := sourcetest.ReadFile(b, self)
+	packed := deflated(b, program, flate.DefaultCompression)
+	run := func(name string, inflate func(io.Reader) error) {
+		b.Run(name, func(b *testing.B) {
+			b.SetBytes(int64(len(program)))
+			for b.Loop() {
+				sourcetest.Check(b, inflate(bytes.NewReader(packed)))
+			}
+		})
+	}
+	run("stdlib", func(r io.Reader) error { _, err := io.Copy(io.Discard, flate.NewReader(r)); return err })
+	run("klauspost", func(r io.Reader) error { _, err := io.Copy(io.Discard, kflate.NewReader(r)); return err })
+	var d inflate.Decoder
+	run("ours", func(r io.Reader) error { return inflated(&d, r, 256<<10, io.Discard) })
 }

@@ -1,4 +1,0 @@
-package sources
-
-// Slips is slips.
-var Slips = slips
