@@ -145,7 +145,7 @@ func (a *authorizer) Send(req *http.Request, next http.RoundTripper) (*http.Resp
 			}, nil
 		},
 	}
-	resp, err := client.Do(req.WithContext(a.scoped(req.Context(), name)))
+	resp, err := client.Do(req.WithContext(a.scoped(req.Context(), name, req.URL.Query().Get("from"))))
 	if err == nil {
 		return resp, nil
 	}
@@ -160,7 +160,8 @@ func (a *authorizer) Send(req *http.Request, next http.RoundTripper) (*http.Resp
 }
 
 // scoped returns a context for requests about a repository, so that a token is requested for what they need.
-func (a *authorizer) scoped(ctx context.Context, name string) context.Context {
+// From is the repository that a blob is mounted from, if any.
+func (a *authorizer) scoped(ctx context.Context, name, from string) context.Context {
 	ref := registry.Reference{Registry: a.registry, Repository: name}
 	if name == "" {
 		return auth.WithScopesForHost(ctx, ref.Host(), auth.ScopeRegistryCatalog)
@@ -169,7 +170,12 @@ func (a *authorizer) scoped(ctx context.Context, name string) context.Context {
 	if a.access.Push {
 		actions = append(actions, auth.ActionPush)
 	}
-	return auth.AppendRepositoryScope(ctx, ref, actions...)
+	ctx = auth.AppendRepositoryScope(ctx, ref, actions...)
+	if from != "" {
+		ref.Repository = from
+		ctx = auth.AppendRepositoryScope(ctx, ref, auth.ActionPull)
+	}
+	return ctx
 }
 
 // Hint implements [fetch.Authorizer].

@@ -154,7 +154,7 @@ func (m *Mirror) pushEvidence(ctx context.Context, r Repository, of v1.Descripto
 	for i, name := range evidence.Names {
 		b := small("application/octet-stream", files[i])
 		b.Annotations = map[string]string{v1.AnnotationTitle: name}
-		if err := m.push(ctx, r, b, nil); err != nil {
+		if err := m.push(ctx, r, "", b, nil); err != nil {
 			return err
 		}
 		if b.Size <= smallFile {

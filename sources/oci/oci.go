@@ -41,6 +41,8 @@ type Mirror struct {
 	known   sync.Map // of registries whose requests are authenticated
 	remotes sync.Map // clients of the library, by repository
 
+	archived sources.Memo[blobKey, Repository] // where an archive was seen or stored first
+
 	empty sources.Memo[Repository, struct{}] // whether a repository has the blob that stands for no configuration
 }
 

@@ -70,12 +70,52 @@ func (m *Mirror) Upload(
 	}
 	layer, manifest, err := a.manifest()
 	if err == nil {
-		err = m.push(ctx, r, blob{layer, archive}, sent)
+		err = m.pushArchive(ctx, r, blob{layer, archive}, sent)
 	}
 	if err == nil {
 		err = m.pushManifest(ctx, r, manifest, "")
 	}
 	return err
+}
+
+// leastMounted is the size, in bytes, from which on an archive is mounted, because that takes a token for both
+// repositories.
+const leastMounted = 1 << 20
+
+// A blobKey is a blob in any repository of a registry.
+type blobKey struct {
+	registry string
+	digest   digest.Digest
+}
+
+// pushArchive stores an archive. Both registries of the engines have many providers with the same archives: those that
+// push one to a registry wait for the first, so that the registry mounts it in the other repositories.
+func (m *Mirror) pushArchive(ctx context.Context, r Repository, b blob, sent func(int64)) error {
+	if b.Size < leastMounted {
+		return m.push(ctx, r, "", b, sent)
+	}
+	mine, key := false, blobKey{r.Registry, b.Digest}
+	from, err := m.archived.Get(ctx, key, func() (Repository, error) {
+		mine = true
+		return r, m.push(ctx, r, "", b, sent)
+	})
+	switch {
+	case !mine:
+		return m.push(ctx, r, from.Name, b, sent)
+	case err != nil:
+		m.archived.Forget(key)
+	}
+	return err
+}
+
+// saw records that a repository has an archive with these hashes.
+func (m *Mirror) saw(ctx context.Context, r Repository, hashes []sources.Hash) {
+	for _, h := range hashes {
+		if sum, err := h.Sum(sources.ZH); err == nil {
+			key := blobKey{r.Registry, digest.NewDigestFromBytes(digest.SHA256, sum[:])}
+			_, _ = m.archived.Get(ctx, key, func() (Repository, error) { return r, nil })
+		}
+	}
 }
 
 // Put changes a version in the repository of a provider, as the Mirror has read it last. The packages to add have been
@@ -142,6 +182,9 @@ func (m *Mirror) Look(
 		}
 	}
 	all.Archives, err = m.archives(ctx, r, x, known)
+	for _, a := range all.Archives {
+		m.saw(ctx, r, a.Hashes)
+	}
 	m.evidences.Forget(r.at(x.digest.String()))
 	if err != nil || files == nil {
 		return all, err

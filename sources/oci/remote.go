@@ -69,9 +69,9 @@ func encode(mediaType, artifactType string, manifest any) blob {
 	return b
 }
 
-// push stores a blob in a repository, unless it is there. Sent is called with the number of bytes that are done; it may
-// be nil.
-func (m *Mirror) push(ctx context.Context, r Repository, b blob, sent func(int64)) error {
+// push stores a blob in a repository, unless it is there, by mounting it from another one if that has a name. Sent is
+// called with the number of bytes that are done; it may be nil.
+func (m *Mirror) push(ctx context.Context, r Repository, from string, b blob, sent func(int64)) error {
 	isThere, blobs := false, m.remote(r).Blobs()
 	err := m.call(ctx, r.at("blobs/uploads/"), b.open, sent, func(ctx context.Context) (err error) {
 		isThere, err = blobs.Exists(ctx, b.Descriptor)
@@ -80,6 +80,17 @@ func (m *Mirror) push(ctx context.Context, r Repository, b blob, sent func(int64
 		}
 		if isThere || err != nil {
 			return err
+		}
+		if from != "" && from != r.Name {
+			isThere = true
+			err = m.remote(r).Mount(ctx, b.Descriptor, from, func() (io.ReadCloser, error) {
+				isThere = false // the registry doesn't mount it
+				return b.open(), nil
+			})
+			if _, refused := errors.AsType[*errcode.ErrorResponse](err); !refused || !isThere {
+				return err
+			}
+			isThere = false
 		}
 		return blobs.Push(ctx, b.Descriptor, b.open())
 	})
@@ -94,7 +105,7 @@ func (m *Mirror) push(ctx context.Context, r Repository, b blob, sent func(int64
 // that stands for the referrers of the subject.
 func (m *Mirror) pushManifest(ctx context.Context, r Repository, b blob, tag string) error {
 	_, err := m.empty.Get(ctx, r, func() (struct{}, error) {
-		return struct{}{}, m.push(ctx, r, blob{v1.DescriptorEmptyJSON, bytes.NewReader(v1.DescriptorEmptyJSON.Data)}, nil)
+		return struct{}{}, m.push(ctx, r, "", blob{v1.DescriptorEmptyJSON, bytes.NewReader(v1.DescriptorEmptyJSON.Data)}, nil)
 	})
 	switch {
 	case err != nil:
