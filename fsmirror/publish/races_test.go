@@ -341,7 +341,7 @@ func TestInterruptions(t *testing.T) {
 	})
 }
 
-// An archive that has changed since it was hashed is not in the place afterwards, whatever its size.
+// An archive that has changed since it was hashed isn't uploaded, whatever its size.
 func TestArchiveChangesBeforeItIsUploaded(t *testing.T) {
 	for _, size := range []int{1 << 20, 17 << 20} {
 		t.Run(fmt.Sprint(size), func(t *testing.T) {
@@ -353,11 +353,7 @@ func TestArchiveChangesBeforeItIsUploaded(t *testing.T) {
 				check(t, os.WriteFile(r.Packages[0].Path, changed, 0o644))
 				to, _ := p.target(0, nil)
 				_, err := publish.Push(t.Context(), to, []publish.Release{r}, publish.Options{})
-				want := "400 Bad Request"
-				if len(changed) != len(original) {
-					want = "not uploaded: the archive has changed"
-				}
-				sourcetest.Expect(t, err != nil && strings.Contains(err.Error(), want), "got %v", err)
+				sourcetest.Expect(t, err != nil && strings.Contains(err.Error(), "not uploaded: the "), "got %v", err)
 			}
 			sourcetest.EqualSlices(t, p.archives(), nil)
 			check(t, os.WriteFile(r.Packages[0].Path, original, 0o644))

@@ -9,6 +9,7 @@ import (
 	"encoding/xml"
 	"errors"
 	"fmt"
+	"hash"
 	"io"
 	"net/http"
 	"net/url"
@@ -72,7 +73,8 @@ func (b *Bucket) Put(ctx context.Context, name string, data []byte, opts WriteOp
 	return etag, err
 }
 
-// Upload writes an object of a known size and SHA-256, and returns its ETag. The store refuses other contents.
+// Upload writes an object of a known size and SHA-256, and returns its ETag. If the contents differ from sum, or change
+// meanwhile, Upload fails and writes no object.
 func (b *Bucket) Upload(
 	ctx context.Context, name string, from io.ReaderAt, size int64, sum [32]byte, opts WriteOptions,
 ) (etag string, err error) {
@@ -88,13 +90,38 @@ func (b *Bucket) Upload(
 			header.Set(name, value)
 		}
 	}
-	put := fetch.Message{Method: http.MethodPut, Header: header, Body: from, Size: size}
+	put := fetch.Message{Method: http.MethodPut, Header: header, Size: size, Body: func() io.Reader {
+		return &sealed{Reader: io.NewSectionReader(from, 0, size), hash: sha256.New(), sum: sum, left: size}
+	}}
 	header, _, err = b.do(ctx, key, nil, fetch.Call{Sent: opts.Sent}, put)
 	return etagOf(header), err
 }
 
 // etagOf returns the ETag in an answer, as [IfETag] takes it.
 func etagOf(header http.Header) string { return strings.Trim(header.Get("ETag"), `"`) }
+
+// Sealed contents withhold their end if they have changed since they were hashed, so that they become no object, also
+// in a store that doesn't compare the SHA-256.
+type sealed struct {
+	io.Reader
+	hash hash.Hash
+	sum  [sha256.Size]byte
+	left int64
+}
+
+// Read implements [io.Reader].
+func (s *sealed) Read(p []byte) (int, error) {
+	n, err := s.Reader.Read(p)
+	s.hash.Write(p[:n])
+	s.left -= int64(n)
+	switch {
+	case err != nil && !errors.Is(err, io.EOF):
+		return 0, fmt.Errorf("not uploaded: the contents can't be read: %w", err)
+	case errors.Is(err, io.EOF) && s.left > 0, s.left == 0 && [sha256.Size]byte(s.hash.Sum(nil)) != s.sum:
+		return 0, errors.New("not uploaded: the contents have changed since they were hashed")
+	}
+	return n, err
+}
 
 // Get returns the contents of an object of at most limit bytes, and its ETag. The error of a larger one matches
 // [fetch.ErrTooLarge]. For packages, use the client in the Options, and [Bucket.URL].

@@ -61,8 +61,10 @@ func (c *Client) Call(ctx context.Context, call Call, f func(context.Context) er
 type Message struct {
 	Method string
 	Header http.Header // may be nil
-	Body   io.ReaderAt // read again for each try; may be nil if the size is 0
 	Size   int64       // of the body, in bytes
+
+	// Body returns the body, for each try. It may be nil if the size is 0.
+	Body func() io.Reader
 }
 
 // Send sends a request as a [Client.Call] for which a redirect is a refusal. It returns the header and the body of the
@@ -78,7 +80,7 @@ func (c *Client) Send(ctx context.Context, call Call, msg Message) (header http.
 		if msg.Size > 0 {
 			req.ContentLength = msg.Size
 			req.GetBody = func() (io.ReadCloser, error) {
-				return io.NopCloser(io.NewSectionReader(msg.Body, 0, msg.Size)), nil
+				return io.NopCloser(msg.Body()), nil
 			}
 			req.Body, _ = req.GetBody()
 		}
