@@ -17,8 +17,6 @@ import (
 	"github.com/larder-cli/larder/sources/sourcetest"
 )
 
-var check = sourcetest.Check
-
 // A source answers from a table, and counts its queries.
 type source struct {
 	name     string

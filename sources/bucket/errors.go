@@ -40,7 +40,7 @@ func (e *Error) Error() string { return e.Subject + ": " + e.reason() }
 func (e *Error) reason() string {
 	failed, sent := errors.AsType[*fetch.Error](e.Err)
 	switch {
-	case e.kind != nil && e.kind != fetch.ErrUnauthorized:
+	case e.kind != nil && !errors.Is(e.kind, fetch.ErrUnauthorized):
 		return e.kind.Error()
 	case sent:
 		return failed.Err.Error()
@@ -58,8 +58,8 @@ func (e *Error) Unwrap() error { return e.Err }
 // Cause returns what is wrong with the bucket, which other requests to it share. It is empty if only this request may
 // have failed, or if that is what e wraps.
 func (e *Error) Cause() string {
-	switch e.kind {
-	case errNoBucket, ErrNoConditions, fetch.ErrUnauthorized:
+	switch {
+	case errors.Is(e.kind, errNoBucket), errors.Is(e.kind, ErrNoConditions), errors.Is(e.kind, fetch.ErrUnauthorized):
 		bucket, _, _ := strings.Cut(e.Subject[len(scheme):], "/")
 		return scheme + bucket + ": " + e.reason()
 	}
@@ -78,7 +78,7 @@ func (b *Bucket) failure(ctx context.Context, key string, err error) error {
 	}
 	e := b.fail(key, err)
 	if refusal, ok := errors.AsType[*fetch.StatusError](err); ok {
-		if _, e.kind = b.meaning(refusal); e.kind == errNoBucket {
+		if _, e.kind = b.meaning(refusal); errors.Is(e.kind, errNoBucket) {
 			e.Subject = b.fail("", nil).Subject
 		}
 	}

@@ -18,8 +18,6 @@ import (
 	"github.com/larder-cli/larder/sources/sourcetest"
 )
 
-type fault = func(n int, w http.ResponseWriter, r *http.Request) bool
-
 // Errors that a retry can't help, with what they match and their hints.
 func TestFinalErrors(t *testing.T) {
 	for _, tt := range []struct {

@@ -126,10 +126,10 @@ func (w *world) download(t *testing.T, s *stage, size int64) error {
 	return w.client.Download(context.Background(), fetch.Archive{URL: w.URL + "/x.zip?secret", Size: size}, s)
 }
 
-func (w *world) mustDownload(t *testing.T, size int64, want []byte) *stage {
+func (w *world) mustDownload(t *testing.T, want []byte) *stage {
 	t.Helper()
 	s := &stage{}
-	check(t, w.download(t, s, size))
+	check(t, w.download(t, s, 0))
 	sourcetest.Require(t, bytes.Equal(s.Bytes(), want), "got %d bytes that differ from the %d served", s.Len(), len(want))
 	return s
 }
@@ -152,7 +152,7 @@ func TestDownloadResumesAfterBreak(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			w := newWorld(t, fetch.Options{DownloadTries: 20}, cutter(serve(archive, test.etag, test.at), times(cuts...)))
-			s := w.mustDownload(t, 0, archive)
+			s := w.mustDownload(t, archive)
 			sourcetest.Expect(t, s.resets == test.resets, "began again %d times, want %d", s.resets, test.resets)
 		})
 	}
@@ -219,7 +219,7 @@ func TestDownloadOfChangingArchive(t *testing.T) {
 					serve(other, `"b"`, time.Time{})(rw, r)
 				}
 			})
-			s := w.mustDownload(t, 0, other)
+			s := w.mustDownload(t, other)
 			sourcetest.Expect(t, s.resets == 1, "began again %d times, want once", s.resets)
 		})
 	}

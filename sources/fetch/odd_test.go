@@ -96,7 +96,7 @@ func TestContentEncodings(t *testing.T) {
 			rw.Header().Set("Content-Type", "application/zip")
 			cuts(rw, r)
 		})
-		w.mustDownload(t, 0, archive)
+		w.mustDownload(t, archive)
 		doc, err := w.document(fetch.Request{URL: w.URL, Limit: 2 << 20})
 		sourcetest.Check(t, err)
 		sourcetest.Expect(t, bytes.Equal(doc.Body, archive), "%s: the document has %d bytes", coding, len(doc.Body))

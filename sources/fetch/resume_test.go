@@ -57,6 +57,6 @@ func TestDownloadInPieces(t *testing.T) {
 		rw.WriteHeader(http.StatusPartialContent)
 		_, _ = rw.Write(archive[first : last+1])
 	})
-	s := w.mustDownload(t, 0, archive)
+	s := w.mustDownload(t, archive)
 	sourcetest.Expect(t, s.resets == 0 && w.requests.Load() == 4, "%d requests, %d resets", w.requests.Load(), s.resets)
 }

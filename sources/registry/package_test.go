@@ -20,8 +20,6 @@ import (
 	"github.com/larder-cli/larder/sources/sourcetest"
 )
 
-var check = sourcetest.Check
-
 func packageID(t testing.TB) sources.PackageID {
 	return sourcetest.PackageID(t, "example.com/acme/widget", "1.0.0+b", "linux_amd64")
 }
