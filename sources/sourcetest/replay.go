@@ -159,6 +159,21 @@ func (r EngineRun) digest(t testing.TB, files map[string]string) string {
 	return digest(found...)
 }
 
+// settles reports whether a digest is that of files to which the directory of Larder's records is added, or from which it
+// is removed. Larder writes records once the files have settled, which depends on how busy the machine is.
+func (r EngineRun) settles(t testing.TB, files map[string]string, digest string) bool {
+	t.Helper()
+	other := maps.Clone(files)
+	for _, name := range []string{"home/.local", "home/.local/state"} {
+		if _, there := files[name]; there {
+			delete(other, name)
+		} else {
+			other[name] = "d"
+		}
+	}
+	return r.digest(t, other) == digest
+}
+
 func describe(files map[string]string) (lines []string) {
 	for _, name := range slices.Sorted(maps.Keys(files)) {
 		lines = append(lines, name+": "+files[name])
