@@ -113,7 +113,10 @@ func New(opts Options) *Client {
 	opts.UserAgent = cmp.Or(opts.UserAgent, "larder")
 	if opts.TokenHint == nil {
 		opts.TokenHint = func(host sources.Host, sent bool) string {
-			return map[bool]string{true: "check that the token for ", false: "configure credentials for "}[sent] + string(host)
+			if sent {
+				return "check that the token for " + string(host) + " is valid"
+			}
+			return "configure credentials for " + string(host)
 		}
 	}
 	opts.HostsFile = cmp.Or(opts.HostsFile, "Larder's configuration file")
