@@ -153,9 +153,11 @@ func (l *lockTrial) editHashes(b []byte) []byte {
 // followUp returns the changes that remain after Larder has locked. There should be none.
 func (l *lockTrial) followUp(c *court, locked string) []string {
 	var all []string
-	args := append(c.ourArgs("lock", "--cache", c.path("cache")), l.Arguments...)
-	if out, status := c.run(args...); status != 0 || c.read(c.lockFile()) != locked {
-		all = append(all, fmt.Sprintf("larder lock again, %d:\n%s\nlock file:\n%s", status, out, c.read(c.lockFile())))
+	if c.again() {
+		args := append(c.ourArgs("lock", "--cache", c.path("cache")), l.Arguments...)
+		if out, status := c.run(args...); status != 0 || c.read(c.lockFile()) != locked {
+			all = append(all, fmt.Sprintf("larder lock again, %d:\n%s\nlock file:\n%s", status, out, c.read(c.lockFile())))
+		}
 	}
 	if l.Arguments != nil || l.HiddenAt != "" || len(c.Platforms) > 0 && !slices.Contains(c.Platforms, here) {
 		return all // init needs more, or something else
@@ -170,7 +172,7 @@ func (l *lockTrial) followUp(c *court, locked string) []string {
 
 // check runs Larder's check on the engine's lock file, with an empty cache.
 func (l *lockTrial) check(c *court, from origin, theirs string) []string {
-	if l.hasHash("wrong h1", "wrong zh", "unknown") || c.LockForm == "unsorted" || l.HiddenAt != "" {
+	if l.hasHash("wrong h1", "wrong zh", "unknown") || c.LockForm == "unsorted" || l.HiddenAt != "" || !c.again() {
 		return nil // nothing covers a hash of a removed package
 	}
 	c.lay(from.method)

@@ -312,12 +312,14 @@ func (m *mirrorTrial) sameHashes(c *court, doc string, want, got documentedArchi
 // followUp returns the problems of a mirror that Larder has made.
 func (m *mirrorTrial) followUp(c *court, made shelfful) []string {
 	var all []string
-	if out, status := c.run("mirror", "verify", m.dir(c), "--engine", string(c.Engine), "--cache", c.path("cache")); status != 0 && !m.Damaged {
-		all = append(all, fmt.Sprintf("larder mirror verify, %d:\n%s", status, out))
-	}
-	c.world.Registry.Forget()
-	if out, status := c.run(m.ours(c)...); status != 0 || !m.look(c).equal(made) || len(c.world.Registry.Requests(sourcetest.Archive)) > 0 {
-		all = append(all, fmt.Sprintf("larder mirror sync again, %d:\n%s", status, out))
+	if c.again() {
+		if out, status := c.run("mirror", "verify", m.dir(c), "--engine", string(c.Engine), "--cache", c.path("cache")); status != 0 && !m.Damaged {
+			all = append(all, fmt.Sprintf("larder mirror verify, %d:\n%s", status, out))
+		}
+		c.world.Registry.Forget()
+		if out, status := c.run(m.ours(c)...); status != 0 || !m.look(c).equal(made) || len(c.world.Registry.Requests(sourcetest.Archive)) > 0 {
+			all = append(all, fmt.Sprintf("larder mirror sync again, %d:\n%s", status, out))
+		}
 	}
 	all = append(all, m.install(c, `filesystem_mirror { path = "`+m.dir(c)+`" }`)...)
 	c.world.Mirror.ServeDir(m.dir(c))

@@ -40,7 +40,7 @@ type served struct {
 // serveScript is a command of scripts:
 //
 //	serve ARGS              run larder serve --json in the background, at a free port, or at that of the last server;
-//	                        SERVER is then its base URL, and SSL_CERT_FILE a file that has its authority too
+//	                        SERVER is then its base URL; with --self-signed, SSL_CERT_FILE has its authority too
 //	serve -recipe FILE      run larder serve as a file of docs/recipes does, with $WORK/root as the root
 //	serve -proxy NAME ARGS  run larder serve behind nginx or caddy, with the configuration in docs/recipes
 //	serve -shown            let SERVER be the HOST:PORT of the server that a document has started last
@@ -209,8 +209,13 @@ func (s *storyState) serve(ts *testscript.TestScript, args []string) {
 	if !has("--listen") {
 		words = append(words, "--listen", address)
 	}
-	if !has("--cert") && !has("--behind-proxy") {
-		words = append(words, "--self-signed")
+	if !has("--cert") && !has("--behind-proxy") && !has("--self-signed") {
+		cert, key, _ := sourcetest.Certificate("") // whose authority all programs of a story trust
+		dir := filepath.Dir(s.world.CAFile)
+		for name, text := range map[string][]byte{"server.crt": cert, "server.key": key} {
+			ts.Check(os.WriteFile(filepath.Join(dir, name), text, 0o644))
+		}
+		words = append(words, "--cert", filepath.Join(dir, "server.crt"), "--key", filepath.Join(dir, "server.key"))
 	}
 	cmd := exec.Command(larder, words...)
 	cmd.Dir = ts.MkAbs(".")

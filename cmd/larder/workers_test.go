@@ -44,32 +44,33 @@ type reply struct {
 }
 
 // workers are processes that run command lines of larder for all tests. They end with these.
-var workers struct {
-	mu        sync.Mutex
-	idle, all []worker
-}
+var workers = struct {
+	mu   sync.Mutex
+	idle map[string][]worker // by user
+	all  []worker
+}{idle: map[string][]worker{}}
 
 type worker struct {
-	cmd *exec.Cmd
-	end io.Closer
-	in  *json.Encoder
-	out *json.Decoder
+	user string // as in LARDER_TEST_USER
+	cmd  *exec.Cmd
+	end  io.Closer
+	in   *json.Encoder
+	out  *json.Decoder
 }
 
-// takeWorker returns a worker that is idle, or another one.
-func takeWorker(t testing.TB) worker {
+// takeWorker returns a worker of a user that is idle, or another one.
+func takeWorker(t testing.TB, user string) worker {
 	t.Helper()
 	workers.mu.Lock()
 	defer workers.mu.Unlock()
-	if n := len(workers.idle); n > 0 {
-		one := workers.idle[n-1]
-		workers.idle = workers.idle[:n-1]
-		return one
+	if idle := workers.idle[user]; len(idle) > 0 {
+		workers.idle[user] = idle[:len(idle)-1]
+		return idle[len(idle)-1]
 	}
 	program, err := os.Executable()
 	sourcetest.Check(t, err)
 	cmd := exec.Command(program)
-	cmd.Env = append(os.Environ(), workerVariable+"=1")
+	cmd.Env = append(os.Environ(), workerVariable+"=1", "LARDER_TEST_USER="+user)
 	if !testing.Short() { // as for the race detector
 		cmd.Env = append(cmd.Env, "GOMAXPROCS=1") // there are more workers than cores, whose threads would look for work
 	}
@@ -79,7 +80,7 @@ func takeWorker(t testing.TB) worker {
 	from, err := cmd.StdoutPipe()
 	sourcetest.Check(t, err)
 	sourcetest.Check(t, cmd.Start())
-	one := worker{cmd, to, json.NewEncoder(to), json.NewDecoder(from)}
+	one := worker{user, cmd, to, json.NewEncoder(to), json.NewDecoder(from)}
 	workers.all = append(workers.all, one)
 	return one
 }
@@ -96,12 +97,18 @@ func endWorkers() error {
 // work runs larder in a directory, with variables, in one of the workers.
 func work(t testing.TB, dir string, env []string, args ...string) (a reply) {
 	t.Helper()
-	one := takeWorker(t)
+	user := ""
+	for _, variable := range env {
+		if id, ok := strings.CutPrefix(variable, "LARDER_TEST_USER="); ok {
+			user = id
+		}
+	}
+	one := takeWorker(t, user)
 	sourcetest.Check(t, one.in.Encode(commandLine{dir, append([]string{"larder"}, args...), env}))
 	sourcetest.Check(t, one.out.Decode(&a))
 	workers.mu.Lock()
 	defer workers.mu.Unlock()
-	workers.idle = append(workers.idle, one)
+	workers.idle[one.user] = append(workers.idle[one.user], one)
 	return a
 }
 
@@ -113,6 +120,7 @@ func workBoth(t testing.TB, dir string, env []string, args ...string) (output st
 }
 
 func beWorker() {
+	beSomebodyElse()
 	log.SetOutput(io.Discard)
 	debug.SetGCPercent(800) // the heap is small, and collecting it would take a quarter of the time
 	in, out := json.NewDecoder(os.Stdin), json.NewEncoder(os.Stdout)
@@ -181,10 +189,10 @@ func runLarder(ts *testscript.TestScript, args ...string) reply {
 	return a
 }
 
-// aloneWith reports whether larder runs in a process of its own: on Windows, as another user, with other certificates
-// than workers have read, if another program takes its place, if its path matters or if it reads standard input.
+// aloneWith reports whether larder runs in a process of its own: on Windows, with another umask or other certificates
+// than workers have, if another program takes its place, if its path matters or if it reads standard input.
 func (s *storyState) aloneWith(ts *testscript.TestScript, args []string) bool {
-	return runtime.GOOS == "windows" || ts.Getenv("LARDER_TEST_USER")+ts.Getenv("LARDER_TEST_UMASK") != "" ||
+	return runtime.GOOS == "windows" || ts.Getenv("LARDER_TEST_UMASK") != "" ||
 		ts.Getenv("SSL_CERT_FILE") != s.world.CAFile ||
 		slices.Contains(args, "exec") || slices.Contains(args, "shim") || slices.Contains(args, "-")
 }
