@@ -25,7 +25,6 @@ import (
 	"net/url"
 	"regexp"
 	"strings"
-	"sync/atomic"
 
 	"github.com/minio/minio-go/v7/pkg/s3utils"
 
@@ -51,64 +50,69 @@ type Bucket struct {
 	at       Location
 	opts     Options
 	endpoint *url.URL // nil for AWS
+	region   string
 	chain    *chain
-	region   atomic.Value // a string
 }
 
-// Open returns the bucket of a location, after one request. It learns the
-// bucket's region, and fails if the store can't be reached or the bucket doesn't
-// exist. It doesn't check permissions, because they may be limited to objects.
-func Open(ctx context.Context, at Location, opts Options) (*Bucket, error) {
-	b := &Bucket{at: at, opts: opts, chain: newChain(opts)}
+// Open returns the bucket of a location, after one or two requests. It learns in which region of AWS the bucket is, and
+// fails if the store can't be reached or the bucket doesn't exist. It doesn't check permissions, because they may be
+// limited to objects.
+func Open(ctx context.Context, at Location, opts Options) (b *Bucket, err error) {
+	b = &Bucket{at: at, opts: opts}
+	if b.chain, err = newChain(opts); err != nil {
+		return nil, err
+	}
 	region := cmp.Or(b.chain.region(), defaultRegion)
 	if opts.Endpoint != "" {
-		var err error
 		if b.endpoint, err = ParseEndpoint(opts.Endpoint); err != nil {
 			return nil, err
 		}
 		region = cmp.Or(s3utils.GetRegionFromURL(*b.endpoint), region)
 	}
-	if !validRegion(region) {
+	if !validRegion.MatchString(region) {
 		return nil, sources.WithHint(fmt.Errorf("%q is not the name of a region", region), "name one such as eu-central-1")
 	}
-	b.setRegion(region)
-	// Unlike HEAD, the answer to GET contains the reason of a refusal.
-	_, err := b.page(ctx, url.Values{"prefix": {at.under("")}, "max-keys": {"1"}})
-	if refusal, ok := errors.AsType[*fetch.StatusError](err); err == nil || ok && codeOf(refusal) == "AccessDenied" {
-		return b, nil
+	other, err := b.enter(ctx, region)
+	if err != nil && other != region && validRegion.MatchString(other) {
+		_, err = b.enter(ctx, other)
 	}
-	return nil, err
+	return b, err
+}
+
+// validRegion matches what may be the name of a region. With others, a server could choose the host that gets the next
+// request.
+var validRegion = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9-]{0,62}$`)
+
+// enter makes the client sign the requests to the bucket in a region, and sends one. If that fails, it returns the region
+// in which the bucket is, if the store states it.
+func (b *Bucket) enter(ctx context.Context, region string) (other string, err error) {
+	b.region = region
+	root := b.urlOf("")
+	if len(b.opts.Authorities) > 0 {
+		b.opts.Client.Trust(root, b.opts.Authorities)
+	}
+	b.opts.Client.Authorize(root.String(), authorizer{b, region})
+	// Unlike HEAD, the answer to GET contains the reason of a refusal.
+	_, header, err := b.page(ctx, url.Values{"prefix": {b.at.under("")}, "max-keys": {"1"}})
+	if refusal, ok := errors.AsType[*fetch.StatusError](err); ok && codeOf(refusal) == "AccessDenied" {
+		err = nil
+	}
+	return header.Get("X-Amz-Bucket-Region"), err
 }
 
 // Location returns the location that was opened.
 func (b *Bucket) Location() Location { return b.at }
 
-var region = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9-]{0,62}$`)
-
-// validRegion reports whether a text may be the name of a region. With others, a
-// server could choose the host that gets the next request.
-func validRegion(text string) bool { return region.MatchString(text) }
-
-func (b *Bucket) currentRegion() string { return b.region.Load().(string) }
-
-// setRegion sets the region of the bucket, and makes the client sign the requests to the bucket there.
-func (b *Bucket) setRegion(region string) {
-	b.region.Store(region)
-	root := b.urlOf("", region)
-	if len(b.opts.Authorities) > 0 {
-		b.opts.Client.Trust(root, b.opts.Authorities)
-	}
-	b.opts.Client.Authorize(root.String(), authorizer{b})
-}
-
 // URL returns the URL of an object, without a signature. The name may be that
 // of a directory, with a slash at the end, or empty.
-func (b *Bucket) URL(name string) *url.URL { return b.urlOf(b.at.under(name), b.currentRegion()) }
+func (b *Bucket) URL(name string) *url.URL { return b.urlOf(b.at.under(name)) }
 
-// urlOf returns the URL of the object with a key in a region, or that of the
-// bucket if the key is empty.
-func (b *Bucket) urlOf(key, region string) *url.URL {
-	u := url.URL{Scheme: "https", Host: awsHost("s3", region), Path: "/" + b.at.Bucket + "/" + key}
+// urlOf returns the URL of the object with a key, or that of the bucket if the key is empty.
+func (b *Bucket) urlOf(key string) *url.URL {
+	u := url.URL{Scheme: "https", Host: "s3." + b.region + ".amazonaws.com", Path: "/" + b.at.Bucket + "/" + key}
+	if strings.HasPrefix(b.region, "cn-") {
+		u.Host += ".cn"
+	}
 	switch {
 	case b.endpoint != nil:
 		u.Scheme, u.Host, u.Path = b.endpoint.Scheme, b.endpoint.Host, b.endpoint.Path+u.Path
@@ -118,13 +122,4 @@ func (b *Bucket) urlOf(key, region string) *url.URL {
 	}
 	u.RawPath = s3utils.EncodePath(u.Path) // the signature is that of this form
 	return &u
-}
-
-// awsHost returns the host of a service in a region of AWS.
-func awsHost(service, region string) string {
-	host := service + "." + region + ".amazonaws.com"
-	if strings.HasPrefix(region, "cn-") {
-		host += ".cn"
-	}
-	return host
 }

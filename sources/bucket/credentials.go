@@ -11,7 +11,7 @@ import (
 	"net/netip"
 	"net/url"
 	"os/exec"
-	"regexp"
+	"runtime"
 	"slices"
 	"sync"
 	"time"
@@ -64,7 +64,6 @@ type Environment struct {
 type chain struct {
 	env     Environment
 	profile map[string]string // the settings of the profile; nil if neither file has it
-	fault   error             // why a file with profiles can't be read
 	client  *fetch.Client
 	direct  *fetch.Client // for addresses of this machine, without a proxy
 	secrets *sources.Secrets
@@ -75,10 +74,10 @@ type chain struct {
 	place string            // where they come from, for messages
 }
 
-func newChain(opts Options) *chain {
-	c := &chain{env: opts.Env, client: opts.Client, direct: fetch.New(fetch.Options{}), secrets: opts.Secrets}
-	c.profile, c.fault = opts.Env.settings()
-	return c
+func newChain(opts Options) (c *chain, err error) {
+	c = &chain{env: opts.Env, client: opts.Client, direct: fetch.New(fetch.Options{}), secrets: opts.Secrets}
+	c.profile, err = opts.Env.settings()
+	return c, err
 }
 
 // get returns the credentials, which may have to be requested from a service.
@@ -114,7 +113,7 @@ func (c *chain) search(ctx context.Context) (got credentials.Value, err error) {
 	case e.TokenFile != "":
 		c.place = "AWS_WEB_IDENTITY_TOKEN_FILE"
 		got, err = c.assumeRole(ctx, e.TokenFile, e.RoleARN, e.SessionName)
-	case c.fault != nil, c.profile == nil && e.Profile != "", slices.ContainsFunc(profileSettings, inProfile):
+	case c.profile == nil && e.Profile != "", slices.ContainsFunc(profileSettings, inProfile):
 		c.place = fmt.Sprintf("the profile %q", cmp.Or(e.Profile, "default"))
 		got, err = c.fromProfile(ctx)
 	case e.ContainerURL != "":
@@ -142,22 +141,16 @@ var profileSettings = []string{
 // settings returns the settings of the profile. They are nil if neither file has it. Those in the file of credentials
 // take precedence.
 func (e Environment) settings() (all map[string]string, err error) {
+	form := ini.LoadOptions{Loose: true, InsensitiveKeys: true, AllowNestedValues: true, IgnoreContinuation: true}
+	read, err := ini.LoadSources(form, e.ConfigFile, e.CredentialsFile)
+	if err != nil {
+		return nil, err
+	}
 	name := cmp.Or(e.Profile, "default")
-	files := []struct{ path, section string }{
-		{e.CredentialsFile, name}, {e.ConfigFile, "profile " + name}, {e.ConfigFile, name},
-	}
-	if name != "default" {
-		files = files[:2] // only that one may be without the word
-	}
-	for _, file := range files {
-		form := ini.LoadOptions{Loose: true, InsensitiveKeys: true, AllowNestedValues: true, IgnoreContinuation: true}
-		read, err := ini.LoadSources(form, file.path)
-		if err != nil {
-			return nil, err
-		}
-		if section, err := read.GetSection(file.section); err == nil {
+	for _, title := range []string{name, "profile " + name} { // in the file with settings, it has that word
+		if section, err := read.GetSection(title); err == nil {
 			found := section.KeysHash()
-			maps.Copy(found, all) // what the files before have
+			maps.Copy(found, all)
 			all = found
 		}
 	}
@@ -173,8 +166,6 @@ func (c *chain) fromProfile(ctx context.Context) (got credentials.Value, err err
 	got.AccessKeyID, got.SecretAccessKey = p["aws_access_key_id"], p["aws_secret_access_key"]
 	got.SessionToken = p["aws_session_token"]
 	switch {
-	case c.fault != nil:
-		return got, c.fault
 	case got.AccessKeyID+got.SecretAccessKey != "":
 		return got, nil
 	case p == nil:
@@ -190,28 +181,21 @@ func (c *chain) fromProfile(ctx context.Context) (got credentials.Value, err err
 		`run: eval "$(aws configure export-credentials --profile %s --format env)"`, cmp.Or(c.env.Profile, "default"))
 }
 
-// process runs the program in credential_process.
-func process(ctx context.Context, command string) (credentials.Value, error) {
-	// Words are split at spaces outside of quotes. A backslash is an ordinary character, as in paths of Windows.
-	words := regexp.MustCompile(`([^\s"']|"[^"]*"|'[^']*')+`).FindAllString(command, -1)
-	if len(words) == 0 {
-		return credentials.Value{}, errors.New("credential_process names no program")
-	}
-	quotes := regexp.MustCompile(`"([^"]*)"|'([^']*)'`)
-	for i, word := range words {
-		words[i] = quotes.ReplaceAllString(word, "$1$2")
-	}
+// process runs the command in credential_process, in a shell as the SDK for Go of AWS.
+func process(ctx context.Context, command string) (got credentials.Value, err error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, processTimeout, fmt.Errorf("no answer within %s", processTimeout))
 	defer cancel()
-	cmd := exec.CommandContext(ctx, words[0], words[1:]...)
+	cmd := exec.CommandContext(ctx, "sh", "-c", command)
+	if runtime.GOOS == "windows" {
+		cmd = exec.CommandContext(ctx, "cmd.exe", "/C", command)
+	}
 	cmd.WaitDelay = time.Second // for its child processes
 	out, err := cmd.Output()
 	if err != nil {
-		return credentials.Value{}, fmt.Errorf("credential_process: %w", cmp.Or(context.Cause(ctx), err))
+		return got, fmt.Errorf("credential_process: %w", cmp.Or(context.Cause(ctx), err))
 	}
-	var got credentials.Value // encoding/json ignores the case of names
-	if json.Unmarshal(out, &got) != nil {
-		return got, errors.New("credential_process: the output is not valid JSON") // the error might quote it
+	if json.Unmarshal(out, &got) != nil { // it ignores the case of names; its error might quote the output
+		return got, errors.New("credential_process: the output is not valid JSON")
 	}
 	return got, nil
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 
 	"github.com/larder-cli/larder/sources"
@@ -34,18 +35,15 @@ type Error struct {
 	kind error // such as ErrChanged; nil for others
 }
 
-func (e *Error) Error() string { return e.Subject + ": " + e.reason() }
-
-// reason returns the text of the error without its subject.
-func (e *Error) reason() string {
-	failed, sent := errors.AsType[*fetch.Error](e.Err)
-	switch {
-	case e.kind != nil && !errors.Is(e.kind, fetch.ErrUnauthorized):
-		return e.kind.Error()
-	case sent:
-		return failed.Err.Error()
+func (e *Error) Error() string {
+	text := e.Err.Error()
+	if failed, sent := errors.AsType[*fetch.Error](e.Err); sent {
+		text = failed.Err.Error()
 	}
-	return e.Err.Error()
+	if e.kind != nil && !errors.Is(e.kind, fetch.ErrUnauthorized) {
+		text = e.kind.Error()
+	}
+	return e.Subject + ": " + text
 }
 
 // Is reports whether e is of the kind of target.
@@ -58,12 +56,11 @@ func (e *Error) Unwrap() error { return e.Err }
 // Cause returns what is wrong with the bucket, which other requests to it share. It is empty if only this request may
 // have failed, or if that is what e wraps.
 func (e *Error) Cause() string {
-	switch {
-	case errors.Is(e.kind, errNoBucket), errors.Is(e.kind, ErrNoConditions), errors.Is(e.kind, fetch.ErrUnauthorized):
-		bucket, _, _ := strings.Cut(e.Subject[len(scheme):], "/")
-		return scheme + bucket + ": " + e.reason()
+	if !slices.Contains([]error{errNoBucket, ErrNoConditions, fetch.ErrUnauthorized}, e.kind) {
+		return ""
 	}
-	return ""
+	bucket, _, _ := strings.Cut(e.Subject[len(scheme):], "/")
+	return scheme + bucket + strings.TrimPrefix(e.Error(), e.Subject)
 }
 
 // fail returns an error of this package about the object with a key, or about the bucket.
@@ -96,7 +93,7 @@ func codeOf(refusal *fetch.StatusError) string { return append(refusal.Codes, ""
 func (b *Bucket) meaning(refusal *fetch.StatusError) (hint string, kind error) {
 	status, code, host := refusal.Code, codeOf(refusal), b.URL("").Host
 	conditional := refusal.Request.Header.Get("If-Match")+refusal.Request.Header.Get("If-None-Match") != ""
-	aboutBucket := refusal.Request.URL.Path == b.urlOf("", "").Path // stores name a missing bucket
+	aboutBucket := refusal.Request.URL.Path == b.urlOf("").Path // stores name a missing bucket
 	absent := code == "NoSuchKey" || code == "" && status == http.StatusNotFound && !aboutBucket
 	switch {
 	case status == http.StatusPreconditionFailed, code == "ConditionalRequestConflict", conditional && absent:
@@ -113,6 +110,8 @@ func (b *Bucket) meaning(refusal *fetch.StatusError) (hint string, kind error) {
 			"%s doesn't answer like one", host), nil
 	case status < 400:
 		return "name the address that the store redirects to in --endpoint", nil
+	case code == "AuthorizationHeaderMalformed":
+		return "set AWS_REGION to the region of the store", nil
 	case !errors.Is(refusal, fetch.ErrUnauthorized):
 		return "", nil
 	case !refusal.Credentials:

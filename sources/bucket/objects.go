@@ -9,7 +9,6 @@ import (
 	"encoding/xml"
 	"errors"
 	"fmt"
-	"hash"
 	"io"
 	"net/http"
 	"net/url"
@@ -33,7 +32,7 @@ const (
 func (b *Bucket) do(
 	ctx context.Context, key string, query url.Values, call fetch.Call, msg fetch.Message,
 ) (header http.Header, body []byte, err error) {
-	at := b.urlOf(key, b.currentRegion())
+	at := b.urlOf(key)
 	at.RawQuery = query.Encode()
 	call.URL = at.String()
 	header, body, err = b.opts.Client.Send(ctx, call, msg)
@@ -73,8 +72,8 @@ func (b *Bucket) Put(ctx context.Context, name string, data []byte, opts WriteOp
 	return etag, err
 }
 
-// Upload writes an object of a known size and SHA-256, and returns its ETag. If the contents differ from sum, or change
-// meanwhile, Upload fails and writes no object.
+// Upload writes an object of a known size and SHA-256, and returns its ETag. The store refuses contents that differ from
+// sum, because they have changed since they were hashed.
 func (b *Bucket) Upload(
 	ctx context.Context, name string, from io.ReaderAt, size int64, sum [32]byte, opts WriteOptions,
 ) (etag string, err error) {
@@ -91,7 +90,7 @@ func (b *Bucket) Upload(
 		}
 	}
 	put := fetch.Message{Method: http.MethodPut, Header: header, Size: size, Body: func() io.Reader {
-		return &sealed{Reader: io.NewSectionReader(from, 0, size), hash: sha256.New(), sum: sum, left: size}
+		return io.NewSectionReader(from, 0, size)
 	}}
 	header, _, err = b.do(ctx, key, nil, fetch.Call{Sent: opts.Sent}, put)
 	return etagOf(header), err
@@ -99,29 +98,6 @@ func (b *Bucket) Upload(
 
 // etagOf returns the ETag in an answer, as [IfETag] takes it.
 func etagOf(header http.Header) string { return strings.Trim(header.Get("ETag"), `"`) }
-
-// Sealed contents withhold their end if they have changed since they were hashed, so that they become no object, also
-// in a store that doesn't compare the SHA-256.
-type sealed struct {
-	io.Reader
-	hash hash.Hash
-	sum  [sha256.Size]byte
-	left int64
-}
-
-// Read implements [io.Reader].
-func (s *sealed) Read(p []byte) (int, error) {
-	n, err := s.Reader.Read(p)
-	s.hash.Write(p[:n])
-	s.left -= int64(n)
-	switch {
-	case err != nil && !errors.Is(err, io.EOF):
-		return 0, fmt.Errorf("not uploaded: the contents can't be read: %w", err)
-	case errors.Is(err, io.EOF) && s.left > 0, s.left == 0 && [sha256.Size]byte(s.hash.Sum(nil)) != s.sum:
-		return 0, errors.New("not uploaded: the contents have changed since they were hashed")
-	}
-	return n, err
-}
 
 // Get returns the contents of an object of at most limit bytes, and its ETag. The error of a larger one matches
 // [fetch.ErrTooLarge]. For packages, use the client in the Options, and [Bucket.URL].
@@ -175,14 +151,14 @@ type page struct {
 }
 
 // page requests a page of a listing.
-func (b *Bucket) page(ctx context.Context, query url.Values) (p page, err error) {
+func (b *Bucket) page(ctx context.Context, query url.Values) (p page, header http.Header, err error) {
 	query.Set("list-type", "2")
-	_, body, err := b.do(ctx, "", query, fetch.Call{Limit: maxPage}, fetch.Message{Method: http.MethodGet})
+	header, body, err := b.do(ctx, "", query, fetch.Call{Limit: maxPage}, fetch.Message{Method: http.MethodGet})
 	if err == nil && xml.Unmarshal(body, &p) != nil {
 		err = sources.WithHint(b.fail("", errors.New("the answer is not that of an S3-compatible store")),
 			"check the endpoint: %s", b.URL("").Host)
 	}
-	return p, err
+	return p, header, err
 }
 
 // List calls each for the objects whose names begin with a prefix, ordered by key, until it returns an error. The
@@ -192,7 +168,7 @@ func (b *Bucket) List(ctx context.Context, prefix string, each func(Info) error)
 	root := b.at.under("")
 	query := url.Values{"prefix": {root + prefix}}
 	for pages, objects := 0, 0; pages < maxPages && objects <= maxObjects; pages++ {
-		p, err := b.page(ctx, query)
+		p, _, err := b.page(ctx, query)
 		if err != nil {
 			return err
 		}
