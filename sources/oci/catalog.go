@@ -27,7 +27,7 @@ func (m *Mirror) Providers(ctx context.Context, host sources.Host) ([]sources.Pr
 	if err != nil {
 		return nil, sources.WithHint(fmt.Errorf("%w: %w", ErrUnlisted, err), "name the providers, such as hashicorp/aws")
 	}
-	m.prepare(registry)
+	m.authorize(Repository{Registry: registry}, "_catalog")
 	catalog := remote.Registry{RepositoryOptions: remote.RepositoryOptions{
 		Client: wire{m.client}, Reference: orasregistry.Reference{Registry: registry}, MaxMetadataBytes: maxManifest,
 	}}

@@ -18,6 +18,7 @@ import (
 
 	"github.com/opencontainers/go-digest"
 	"golang.org/x/sync/errgroup"
+	"oras.land/oras-go/v2/registry/remote"
 
 	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/fetch"
@@ -38,8 +39,8 @@ type Mirror struct {
 	newest    sources.Memo[Repository, *index]      // the index of the newest version; without contents if there is none
 	evidences sources.Memo[string, *sources.Signed] // by URL of the index that they refer to
 
-	known   sync.Map // of registries whose requests are authenticated
-	remotes sync.Map // clients of the library, by repository
+	mu      sync.Mutex
+	remotes map[Repository]*remote.Repository
 
 	archived sources.Memo[blobKey, Repository] // where an archive was seen or stored first
 
@@ -51,7 +52,7 @@ var _ sources.Source = (*Mirror)(nil)
 // New returns the mirror with a template. All mirrors with the same client must have the same access.
 func New(client *fetch.Client, template Template, access Access) *Mirror {
 	return &Mirror{
-		client: client, template: template, access: access,
+		client: client, template: template, access: access, remotes: map[Repository]*remote.Repository{},
 		indexes:   sources.Memo[string, *index]{Max: maxRecorded, Weigh: (*index).weight},
 		evidences: sources.Memo[string, *sources.Signed]{Max: maxRecorded, Weigh: (*sources.Signed).Size},
 	}
@@ -163,13 +164,13 @@ func (m *Mirror) aboutVersion(p sources.Provider, v sources.Version, err error) 
 // isAbsent reports whether a registry answered that something doesn't exist.
 func isAbsent(err error) bool { return errors.Is(fetch.Absent(err), sources.ErrNotFound) }
 
-// repository returns the repository of a provider, and prepares the client for its registry.
+// repository returns the repository of a provider, whose requests are authenticated from then on.
 func (m *Mirror) repository(p sources.Provider) (Repository, error) {
 	r, err := m.template.Repository(p)
 	if err != nil {
 		return r, fmt.Errorf("repository_template %q: %w", m.template, err)
 	}
-	m.prepare(r.Registry)
+	m.remote(r)
 	return r, nil
 }
 

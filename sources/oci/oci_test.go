@@ -237,7 +237,7 @@ func TestFirstRequestsAreAuthenticated(t *testing.T) {
 func TestRefusedToken(t *testing.T) {
 	for status, says := range map[int]string{
 		401: "401 Unauthorized", 403: "403 Forbidden", 429: "retry after 1h0m0s",
-		204: "answered with the status 204", 302: "answered with the status 302",
+		204: "204 No Content", 302: "302 Found",
 	} {
 		w := published(t)
 		wrap(w, func(rw http.ResponseWriter, r *http.Request, _ http.Handler) {

@@ -23,26 +23,6 @@ func document(header map[string]string, body string) *fetch.Document {
 	return doc
 }
 
-func TestNameIn(t *testing.T) {
-	for path, want := range map[string]string{
-		"/v2/":                                  "",
-		"/v2/_catalog":                          "",
-		"/v2/acme/widget/tags/list":             "acme/widget",
-		"/v2/acme/widget/manifests/1.0.0":       "acme/widget",
-		"/v2/acme/widget/referrers/sha256:abc":  "acme/widget",
-		"/v2/acme/widget/blobs/sha256:abc":      "acme/widget",
-		"/v2/acme/widget/blobs/uploads/":        "acme/widget",
-		"/v2/acme/widget/blobs/uploads/1/2":     "acme/widget",
-		"/v2/acme/widget/blobs/upload/1":        "acme/widget",
-		"/v2/acme/manifests/x/blobs/sha256:a":   "acme/manifests/x",
-		"/v2/acme/blobs/x/manifests/1.0.0":      "acme/blobs/x",
-		"/v2/acme/blobs/uploads/blobs/uploads/": "acme/blobs/uploads",
-		"/v2/manifests/tags/list":               "manifests",
-	} {
-		sourcetest.Equal(t, nameIn(path), want, path)
-	}
-}
-
 func TestArchiveLayer(t *testing.T) {
 	const sum = "sha256:44136fa355b3678a1146ad16f7e8649e94fb4fc21fe77e8310c060f61caaff8a"
 	zip := v1.Descriptor{MediaType: typeArchive, Digest: sum, Size: 2}

@@ -10,7 +10,6 @@ import (
 	"net/http"
 	"slices"
 	"strings"
-	"sync"
 
 	"github.com/opencontainers/go-digest"
 	v1 "github.com/opencontainers/image-spec/specs-go/v1"
@@ -29,21 +28,18 @@ const (
 	maxListed = 50_000   // versions, providers or referrers
 )
 
-// prepare makes the client authenticate its requests to a registry.
-func (m *Mirror) prepare(registry string) {
-	once, _ := m.known.LoadOrStore(registry, new(sync.Once)) // so that no request is sent before
-	once.(*sync.Once).Do(func() {
-		m.client.Authorize(Repository{Registry: registry}.root(""), &authorizer{registry: registry, access: m.access})
-	})
-}
-
 // remote returns the library's client for a repository. It knows whether the registry has an API for referrers.
 func (m *Mirror) remote(r Repository) *remote.Repository {
-	ref := registry.Reference{Registry: r.Registry, Repository: r.Name}
-	known, _ := m.remotes.LoadOrStore(r, &remote.Repository{
-		Client: wire{m.client}, Reference: ref, MaxMetadataBytes: maxManifest, SkipReferrersGC: true,
-	})
-	return known.(*remote.Repository)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.remotes[r] == nil {
+		m.authorize(r, r.Name+"/")
+		ref := registry.Reference{Registry: r.Registry, Repository: r.Name}
+		m.remotes[r] = &remote.Repository{
+			Client: wire{m.client}, Reference: ref, MaxMetadataBytes: maxManifest, SkipReferrersGC: true,
+		}
+	}
+	return m.remotes[r]
 }
 
 // A blob is what is pushed.
