@@ -6,8 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"slices"
-	"strings"
 	"time"
 
 	"github.com/opencontainers/go-digest"
@@ -19,58 +17,33 @@ import (
 )
 
 // maxEvidence is how many referrers of an index are looked at for evidence.
-const maxEvidence = 8
-
-// annotationEvidence is the digest of the files of evidence, which lists of referrers repeat.
-const annotationEvidence = "vnd.larder.evidence.digest"
-
-func digestOf(files evidence.Files) string {
-	var sums []byte
-	for _, file := range files {
-		sums = append(sums, digest.FromBytes(file)...)
-	}
-	return digest.FromBytes(sums).String()
-}
+const maxEvidence = 16
 
 // evidence returns the evidence that refers to an index. If it can't be read, it is ignored with a warning, because no
 // package requires it. The only possible error is that of ctx.
 func (m *Mirror) evidence(
 	ctx context.Context, r Repository, x *index, v sources.Version,
 ) (*sources.Signed, []string, error) {
-	signed, err := m.signed(ctx, r, x, nil)
-	switch {
-	case ctx.Err() != nil:
-		return nil, nil, ctx.Err()
-	case err != nil:
+	signed, err := m.signed(ctx, r, x)
+	if err != nil && ctx.Err() == nil {
 		return nil, []string{fmt.Sprintf("the mirror's evidence for %s is ignored: %v", v, err)}, nil
 	}
-	return signed, nil, nil
+	return signed, nil, err
 }
 
-// signed returns the newest evidence that refers to an index, or nil if there is none. If it is what the caller has, it
-// isn't read.
-func (m *Mirror) signed(ctx context.Context, r Repository, x *index, have *evidence.Files) (*sources.Signed, error) {
+// signed returns the newest evidence that refers to an index, or nil if there is none.
+func (m *Mirror) signed(ctx context.Context, r Repository, x *index) (*sources.Signed, error) {
 	return m.evidences.Get(ctx, r.at(x.digest.String()), func() (*sources.Signed, error) {
 		referrers, err := m.referrers(ctx, r, x.digest)
 		if err != nil {
 			return nil, err
 		}
-		referrers = slices.DeleteFunc(referrers, func(d v1.Descriptor) bool {
-			// Some registries state the type of the configuration.
-			return d.ArtifactType != typeEvidence && d.ArtifactType != v1.MediaTypeEmptyJSON
-		})
-		const created = v1.AnnotationCreated
-		slices.SortStableFunc(referrers, func(a, b v1.Descriptor) int {
-			return strings.Compare(b.Annotations[created], a.Annotations[created])
-		})
-		if have != nil && len(referrers) > 0 && referrers[0].Annotations[annotationEvidence] == digestOf(*have) {
-			return have.Signed()
-		}
 		var newest v1.Manifest
 		var failed error
-		for _, d := range referrers[:min(len(referrers), maxEvidence)] {
+		for _, d := range referrers[:min(len(referrers), maxEvidence)] { // which need not have annotations or the type
 			manifest, err := m.manifest(ctx, r, d)
 			is := manifest.ArtifactType == typeEvidence && manifest.Subject != nil && manifest.Subject.Digest == x.digest
+			const created = v1.AnnotationCreated
 			if err == nil && is && (newest.Subject == nil || manifest.Annotations[created] > newest.Annotations[created]) {
 				newest = manifest
 			}
@@ -100,18 +73,15 @@ func (m *Mirror) referrers(ctx context.Context, r Repository, of digest.Digest) 
 	return nil, nil
 }
 
-// readEvidence reads the evidence in a manifest.
+// readEvidence reads the evidence in a manifest, whose layers are the files in the order of their names.
 func (m *Mirror) readEvidence(ctx context.Context, r Repository, manifest v1.Manifest) (*sources.Signed, error) {
 	var files evidence.Files
-	for i, name := range evidence.Names {
-		layer := slices.IndexFunc(manifest.Layers, func(d v1.Descriptor) bool {
-			return d.Annotations[v1.AnnotationTitle] == name
-		})
-		if layer < 0 {
-			return nil, fmt.Errorf("%s: the manifest with the evidence has no %s", r, name)
-		}
+	if len(manifest.Layers) != len(files) {
+		return nil, fmt.Errorf("%s: the manifest with the evidence has %d layers", r, len(manifest.Layers))
+	}
+	for i, layer := range manifest.Layers {
 		var err error
-		if files[i], err = m.file(ctx, r, manifest.Layers[layer]); err != nil {
+		if files[i], err = m.file(ctx, r, layer); err != nil {
 			return nil, err
 		}
 	}
@@ -147,10 +117,7 @@ const smallFile = 64 << 10
 func (m *Mirror) pushEvidence(ctx context.Context, r Repository, of v1.Descriptor, files evidence.Files) error {
 	manifest := newManifest(typeEvidence)
 	manifest.Subject = &of
-	manifest.Annotations = map[string]string{
-		v1.AnnotationCreated: time.Now().UTC().Format(time.RFC3339Nano),
-		annotationEvidence:   digestOf(files),
-	}
+	manifest.Annotations = map[string]string{v1.AnnotationCreated: time.Now().UTC().Format(time.RFC3339Nano)}
 	for i, name := range evidence.Names {
 		b := small("application/octet-stream", files[i])
 		b.Annotations = map[string]string{v1.AnnotationTitle: name}

@@ -264,7 +264,7 @@ func TestLostManifest(t *testing.T) {
 		next.ServeHTTP(rw, r)
 	})
 	look := func() (sources.Holding, error) { // the mirror has other archives
-		return newPusher(t, w, oci.Access{}).Look(t.Context(), sourcetest.Address(t, provider), sourcetest.Number(t, "1.0.0"), []oci.Added{linux}, nil)
+		return newPusher(t, w, oci.Access{}).Look(t.Context(), sourcetest.Address(t, provider), sourcetest.Number(t, "1.0.0"), []oci.Added{linux})
 	}
 	state, err := look()
 	sourcetest.Expect(t, err == nil && len(state.Archives) == 2, "got %v, %v", state, err)

@@ -143,7 +143,7 @@ func (m *Mirror) Put(ctx context.Context, p sources.Provider, v sources.Version,
 	now := encode(v1.MediaTypeImageIndex, typeProvider, index)
 	signed, changed := c.Signed, now.Digest != was.digest
 	if signed == nil && was.digest != "" && changed && !replaced { // it stays, as far as it can be read
-		if kept, err := m.signed(ctx, r, was, nil); err == nil && kept != nil {
+		if kept, err := m.signed(ctx, r, was); err == nil && kept != nil {
 			if files, err := evidence.Pack(kept); err == nil {
 				signed = &files
 			}
@@ -158,11 +158,10 @@ func (m *Mirror) Put(ctx context.Context, p sources.Provider, v sources.Version,
 	return m.pushManifest(ctx, r, now, tag(v))
 }
 
-// Look returns what the repository of a provider has of a version, with its evidence if there are files of evidence. It
-// reads nothing but the index and the list of referrers if Larder has pushed these packages and these files. The error
-// matches [sources.ErrNotFound] if there is no such version.
+// Look returns what the repository of a provider has of a version, with its evidence. It doesn't read the manifests of
+// these packages if Larder has pushed them. The error matches [sources.ErrNotFound] if there is no such version.
 func (m *Mirror) Look(
-	ctx context.Context, p sources.Provider, v sources.Version, packages []Added, files *evidence.Files,
+	ctx context.Context, p sources.Provider, v sources.Version, packages []Added,
 ) (all sources.Holding, err error) {
 	defer func() { err = m.aboutVersion(p, v, err) }()
 	if r, err := m.repository(p); err == nil {
@@ -186,10 +185,10 @@ func (m *Mirror) Look(
 		m.saw(ctx, r, a.Hashes)
 	}
 	m.evidences.Forget(r.at(x.digest.String()))
-	if err != nil || files == nil {
+	if err != nil {
 		return all, err
 	}
-	all.Signed, err = m.signed(ctx, r, x, files)
+	all.Signed, err = m.signed(ctx, r, x)
 	if failed, ok := errors.AsType[*fetch.Error](err); ctx.Err() == nil && (!ok || failed.Cause() == "") {
 		err = nil // it can't be read, also another time
 	}

@@ -224,7 +224,7 @@ func TestOccupied(t *testing.T) {
 	m := oci.New(fetch.New(fetch.Options{Transport: w.Client().Transport, Tries: 1}), template, writer)
 	ours, theirs := sourcetest.Address(t, provider), sourcetest.Address(t, "registry.terraform.io/acme/widget")
 	one, two := sourcetest.Number(t, "1.0.0"), sourcetest.Number(t, "2.0.0")
-	_, err = m.Look(t.Context(), theirs, one, nil, nil)
+	_, err = m.Look(t.Context(), theirs, one, nil)
 	check(t, err)
 	check(t, put(t, m, ours, one, oci.Change{Add: []oci.Added{added("linux_arm64", 100)}}))
 
@@ -235,14 +235,14 @@ func TestOccupied(t *testing.T) {
 		sourcetest.Expect(t, err != nil && strings.HasSuffix(err.Error(), says) && len(sources.Hints(err)) == 1, "error %v", err)
 	}
 	for _, v := range []sources.Version{one, two} {
-		_, err = m.Look(t.Context(), theirs, v, nil, nil)
+		_, err = m.Look(t.Context(), theirs, v, nil)
 		occupied(err)
 	}
 	occupied(put(t, m, theirs, one, oci.Change{Add: []oci.Added{added("darwin_amd64", 100)}}))
 	occupied(put(t, m, theirs, one, oci.Change{Remove: []sources.Platform{{OS: "linux", Arch: "amd64"}}}))
 	r, err := m.Release(t.Context(), theirs, one)
 	sourcetest.Expect(t, err == nil && len(r.Archives) == 3 && r.Provider == ours, "got %+v, %v", r, err)
-	_, err = m.Look(t.Context(), ours, two, nil, nil)
+	_, err = m.Look(t.Context(), ours, two, nil)
 	sourcetest.ErrorIs(t, err, sources.ErrNotFound)
 }
 
@@ -273,7 +273,7 @@ func TestRequestsOfPush(t *testing.T) {
 	push := func(want string, p *pusher, version string, files *evidence.Files, all ...oci.Added) { // the last one
 		t.Helper()
 		v := sourcetest.Number(t, version)
-		_, _ = p.Look(t.Context(), id, v, all, files)
+		_, _ = p.Look(t.Context(), id, v, all)
 		check(t, put(t, p.Mirror, id, v, oci.Change{Add: all[len(all)-1:], Signed: files}))
 		sourcetest.Equal(t, strings.ReplaceAll(p.requests(), version, "TAG"), want)
 	}
@@ -310,7 +310,7 @@ func (p *pusher) setLease(text string) error {
 // A lease is no version, and takes few requests.
 func TestLease(t *testing.T) {
 	p := newPusher(t, sourcetest.New(t), oci.Access{})
-	_, err := p.Look(t.Context(), sourcetest.Address(t, provider), sourcetest.Number(t, "1.0.0"), nil, nil)
+	_, err := p.Look(t.Context(), sourcetest.Address(t, provider), sourcetest.Number(t, "1.0.0"), nil)
 	sourcetest.ErrorIs(t, err, sources.ErrNotFound)
 	p.requests()
 	p.lease("")
@@ -364,7 +364,7 @@ func TestMounts(t *testing.T) {
 			both.Go(func() { put(p, host) })
 		}
 		both.Wait()
-		_, err := another.Look(t.Context(), sourcetest.Address(t, provider), sourcetest.Number(t, "1.0.0"), []oci.Added{a}, nil)
+		_, err := another.Look(t.Context(), sourcetest.Address(t, provider), sourcetest.Number(t, "1.0.0"), []oci.Added{a})
 		check(t, err)
 		put(another, "example.com")
 		sourcetest.Equal(t, sent.Load()/a.Size, times, "archives sent with refusal", refuses)

@@ -49,7 +49,13 @@ type blob struct {
 }
 
 // open returns the contents of the blob.
-func (b blob) open() io.ReadCloser { return io.NopCloser(io.NewSectionReader(b.data, 0, b.Size)) }
+func (b blob) open() io.ReadCloser { return opened{io.NewSectionReader(b.data, 0, b.Size)} }
+
+// Opened contents are those of a blob. An authorizer may send them twice.
+type opened struct{ *io.SectionReader }
+
+// Close implements [io.Closer].
+func (opened) Close() error { return nil }
 
 // small returns a blob of this type in memory.
 func small(mediaType string, data []byte) blob {
@@ -69,7 +75,7 @@ func encode(mediaType, artifactType string, manifest any) blob {
 // called with the number of bytes that are done; it may be nil.
 func (m *Mirror) push(ctx context.Context, r Repository, from string, b blob, sent func(int64)) error {
 	isThere, blobs := false, m.remote(r).Blobs()
-	err := m.call(ctx, r.at("blobs/uploads/"), b.open, sent, func(ctx context.Context) (err error) {
+	err := m.call(ctx, r.at("blobs/uploads/"), sent, func(ctx context.Context) (err error) {
 		isThere, err = blobs.Exists(ctx, b.Descriptor)
 		if answer, ok := errors.AsType[*errcode.ErrorResponse](err); ok && answer.StatusCode < 400 {
 			isThere, err = true, nil // some registries redirect to where it is
@@ -112,7 +118,7 @@ func (m *Mirror) pushManifest(ctx context.Context, r Repository, b blob, tag str
 	case tag == "":
 		tag = b.Digest.String()
 	}
-	return advise(m.call(ctx, r.at("manifests/"+tag), b.open, nil, func(ctx context.Context) error {
+	return advise(m.call(ctx, r.at("manifests/"+tag), nil, func(ctx context.Context) error {
 		return m.remote(r).PushReference(ctx, b.Descriptor, b.open(), tag)
 	}))
 }
@@ -145,13 +151,11 @@ func (m *Mirror) remove(ctx context.Context, r Repository, reference string) err
 	return err
 }
 
-// call runs the library until it succeeds, fails for good, or has failed too often. The URL is for messages. Open
-// returns the body of a request, if one has any; it and sent may be nil.
-func (m *Mirror) call(
-	ctx context.Context, at string, open func() io.ReadCloser, sent func(int64), f func(context.Context) error,
-) error {
+// call runs the library until it succeeds, fails for good, or has failed too often. The URL is for messages. Sent may be
+// nil.
+func (m *Mirror) call(ctx context.Context, at string, sent func(int64), f func(context.Context) error) error {
 	err := m.client.Call(ctx, fetch.Call{URL: at, Limit: maxManifest, Sent: sent}, func(ctx context.Context) error {
-		return f(context.WithValue(ctx, tryKey{}, &try{open: open}))
+		return f(context.WithValue(ctx, tryKey{}, new(try)))
 	})
 	if _, ok := errors.AsType[*fetch.Error](err); err == nil || ok {
 		return err
@@ -165,11 +169,8 @@ func (m *Mirror) call(
 	return fmt.Errorf("%s: %w", at, err)
 }
 
-// A try is one of a call. It is in the context of its requests.
-type try struct {
-	open         func() io.ReadCloser
-	pages, bytes int // that were read
-}
+// A try is one of a call. It counts what the requests with its context have read.
+type try struct{ pages, bytes int }
 
 // tryKey is the key of the *try in a context.
 type tryKey struct{}
@@ -179,9 +180,8 @@ type wire struct{ *fetch.Client }
 
 // Do implements [remote.Client]. What it reads is in memory.
 func (w wire) Do(req *http.Request) (*http.Response, error) {
-	t := req.Context().Value(tryKey{}).(*try)
-	if req.Body != nil && req.GetBody == nil { // an authorizer may send it twice
-		req.GetBody = func() (io.ReadCloser, error) { return t.open(), nil }
+	if body, ok := req.Body.(opened); ok {
+		req.GetBody = func() (io.ReadCloser, error) { return blob{v1.Descriptor{Size: body.Size()}, body}.open(), nil }
 	}
 	resp, err := w.RoundTrip(req)
 	if err != nil {
@@ -194,6 +194,7 @@ func (w wire) Do(req *http.Request) (*http.Response, error) {
 	body, err := io.ReadAll(resp.Body)
 	resp.Body.Close()
 	resp.Body = io.NopCloser(bytes.NewReader(body))
+	t := req.Context().Value(tryKey{}).(*try)
 	t.pages++
 	t.bytes += len(body)
 	switch {
@@ -210,7 +211,7 @@ func (w wire) Do(req *http.Request) (*http.Response, error) {
 func list[T any](
 	ctx context.Context, m *Mirror, at, what string, f func(ctx context.Context, add func(page []T) error) error,
 ) (all []T, err error) {
-	err = m.call(ctx, at, nil, nil, func(ctx context.Context) error {
+	err = m.call(ctx, at, nil, func(ctx context.Context) error {
 		all = nil
 		return f(ctx, func(page []T) error {
 			if all = append(all, page...); len(all) > maxListed {
