@@ -17,10 +17,6 @@ var (
 	// removed.
 	ErrChanged = errors.New("changed by another writer")
 
-	// ErrNoConditions matches the error of a conditional write to a store that has none. Not all such stores return
-	// an error: some ignore conditions.
-	ErrNoConditions = errors.New("the store does not support conditional writes")
-
 	errNoBucket = errors.New("the bucket does not exist")
 )
 
@@ -56,7 +52,7 @@ func (e *Error) Unwrap() error { return e.Err }
 // Cause returns what is wrong with the bucket, which other requests to it share. It is empty if only this request may
 // have failed, or if that is what e wraps.
 func (e *Error) Cause() string {
-	if !slices.Contains([]error{errNoBucket, ErrNoConditions, fetch.ErrUnauthorized}, e.kind) {
+	if !slices.Contains([]error{errNoBucket, fetch.ErrUnauthorized}, e.kind) {
 		return ""
 	}
 	bucket, _, _ := strings.Cut(e.Subject[len(scheme):], "/")
@@ -100,7 +96,7 @@ func (b *Bucket) meaning(refusal *fetch.StatusError) (hint string, kind error) {
 		return "", ErrChanged
 	case conditional && status == http.StatusNotImplemented:
 		return "use a store with conditional writes, or update it; " +
-			"without them, copy the mirror with another tool, one copy at a time", ErrNoConditions
+			"without them, copy the mirror with another tool, one copy at a time", nil
 	case code == "NoSuchBucket":
 		return fmt.Sprintf("create the bucket on %s, or name the store that has it in --endpoint", host), errNoBucket
 	case absent:

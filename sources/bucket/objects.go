@@ -9,7 +9,9 @@ import (
 	"encoding/xml"
 	"errors"
 	"fmt"
+	"hash"
 	"io"
+	"maps"
 	"net/http"
 	"net/url"
 	"strings"
@@ -39,22 +41,19 @@ func (b *Bucket) do(
 	return header, body, b.failure(ctx, key, err)
 }
 
-// A Condition is when a write takes place. The zero Condition is always.
-type Condition struct{ header, value string }
-
 // IfETag is the condition that the object has the ETag. An empty one means that there is no object with the name.
-func IfETag(etag string) Condition {
+func IfETag(etag string) http.Header {
 	if etag == "" {
-		return Condition{"If-None-Match", "*"}
+		return http.Header{"If-None-Match": {"*"}}
 	}
-	return Condition{"If-Match", `"` + etag + `"`}
+	return http.Header{"If-Match": {`"` + etag + `"`}}
 }
 
 // WriteOptions adjust [Bucket.Put] and [Bucket.Upload]. The zero options write in any case.
 type WriteOptions struct {
 	ContentType  string // empty means application/octet-stream
 	CacheControl string
-	Only         Condition
+	Only         http.Header       // the condition of the write, such as [IfETag]; nil means that there is none
 	Sent         func(bytes int64) // see [fetch.Call]
 }
 
@@ -72,8 +71,8 @@ func (b *Bucket) Put(ctx context.Context, name string, data []byte, opts WriteOp
 	return etag, err
 }
 
-// Upload writes an object of a known size and SHA-256, and returns its ETag. The store refuses contents that differ from
-// sum, because they have changed since they were hashed.
+// Upload writes an object of a known size and SHA-256, and returns its ETag. If the contents differ from sum, because they
+// have changed since they were hashed, Upload fails, and the store refuses them too.
 func (b *Bucket) Upload(
 	ctx context.Context, name string, from io.ReaderAt, size int64, sum [32]byte, opts WriteOptions,
 ) (etag string, err error) {
@@ -81,16 +80,14 @@ func (b *Bucket) Upload(
 	if err != nil {
 		return "", err
 	}
-	header := http.Header{}
+	header := http.Header{payloadHeader: {hex.EncodeToString(sum[:])}}
 	header.Set("Content-Type", cmp.Or(opts.ContentType, "application/octet-stream"))
-	header.Set(payloadHeader, hex.EncodeToString(sum[:]))
-	for name, value := range map[string]string{"Cache-Control": opts.CacheControl, opts.Only.header: opts.Only.value} {
-		if value != "" {
-			header.Set(name, value)
-		}
+	if opts.CacheControl != "" {
+		header.Set("Cache-Control", opts.CacheControl)
 	}
+	maps.Copy(header, opts.Only)
 	put := fetch.Message{Method: http.MethodPut, Header: header, Size: size, Body: func() io.Reader {
-		return io.NewSectionReader(from, 0, size)
+		return hashed{io.NewSectionReader(from, 0, size), sha256.New(), sum}
 	}}
 	header, _, err = b.do(ctx, key, nil, fetch.Call{Sent: opts.Sent}, put)
 	return etagOf(header), err
@@ -98,6 +95,23 @@ func (b *Bucket) Upload(
 
 // etagOf returns the ETag in an answer, as [IfETag] takes it.
 func etagOf(header http.Header) string { return strings.Trim(header.Get("ETag"), `"`) }
+
+// Hashed contents fail at their end if they differ from sum, so that they aren't sent again.
+type hashed struct {
+	io.Reader
+	hash.Hash
+	sum [sha256.Size]byte
+}
+
+// Read implements [io.Reader].
+func (h hashed) Read(p []byte) (int, error) {
+	n, err := h.Reader.Read(p)
+	h.Write(p[:n])
+	if errors.Is(err, io.EOF) && [sha256.Size]byte(h.Sum(nil)) != h.sum {
+		err = errors.New("not uploaded: the contents have changed since they were hashed")
+	}
+	return n, err
+}
 
 // Get returns the contents of an object of at most limit bytes, and its ETag. The error of a larger one matches
 // [fetch.ErrTooLarge]. For packages, use the client in the Options, and [Bucket.URL].

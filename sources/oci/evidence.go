@@ -1,7 +1,6 @@
 package oci
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -52,7 +51,11 @@ func (m *Mirror) signed(ctx context.Context, r Repository, x *index) (*sources.S
 		if newest.Subject == nil {
 			return nil, failed
 		}
-		return m.readEvidence(ctx, r, newest)
+		signed, err := contained(newest)
+		if err != nil {
+			err = fmt.Errorf("%s: %w", r, err)
+		}
+		return signed, err
 	})
 }
 
@@ -73,45 +76,19 @@ func (m *Mirror) referrers(ctx context.Context, r Repository, of digest.Digest) 
 	return nil, nil
 }
 
-// readEvidence reads the evidence in a manifest, whose layers are the files in the order of their names.
-func (m *Mirror) readEvidence(ctx context.Context, r Repository, manifest v1.Manifest) (*sources.Signed, error) {
+// contained returns the evidence in a manifest. The layers are its files, in order, and the manifest contains them.
+func contained(manifest v1.Manifest) (*sources.Signed, error) {
 	var files evidence.Files
 	if len(manifest.Layers) != len(files) {
-		return nil, fmt.Errorf("%s: the manifest with the evidence has %d layers", r, len(manifest.Layers))
+		return nil, fmt.Errorf("the manifest with the evidence has %d layers", len(manifest.Layers))
 	}
 	for i, layer := range manifest.Layers {
-		var err error
-		if files[i], err = m.file(ctx, r, layer); err != nil {
-			return nil, err
+		if files[i] = layer.Data; layer.Digest != digest.FromBytes(layer.Data) {
+			return nil, fmt.Errorf("the manifest does not contain %s", evidence.Names[i])
 		}
 	}
-	signed, err := files.Signed()
-	if err != nil {
-		err = fmt.Errorf("%s: %w", evidence.Names[1], err)
-	}
-	return signed, err
+	return files.Signed()
 }
-
-// file returns a file of evidence. The manifest may contain it.
-func (m *Mirror) file(ctx context.Context, r Repository, d v1.Descriptor) ([]byte, error) {
-	if err := d.Digest.Validate(); err != nil {
-		return nil, fmt.Errorf("the digest %q is not valid", fetch.Printable(d.Digest.String()))
-	}
-	if d.Digest.Algorithm().FromBytes(d.Data) == d.Digest {
-		return bytes.Clone(d.Data), nil
-	}
-	doc, err := m.client.Document(ctx, fetch.Request{URL: r.at("blobs/" + d.Digest.String()), Limit: evidence.Max})
-	if err != nil {
-		return nil, err
-	}
-	if got := d.Digest.Algorithm().FromBytes(doc.Body); got != d.Digest {
-		return nil, doc.Wrap(fmt.Errorf("the digest is %s", got))
-	}
-	return doc.Body, nil
-}
-
-// smallFile is the size of a file, in bytes, up to which a manifest contains it.
-const smallFile = 64 << 10
 
 // pushEvidence stores the evidence for the index of a version, before that.
 func (m *Mirror) pushEvidence(ctx context.Context, r Repository, of v1.Descriptor, files evidence.Files) error {
@@ -120,13 +97,10 @@ func (m *Mirror) pushEvidence(ctx context.Context, r Repository, of v1.Descripto
 	manifest.Annotations = map[string]string{v1.AnnotationCreated: time.Now().UTC().Format(time.RFC3339Nano)}
 	for i, name := range evidence.Names {
 		b := small("application/octet-stream", files[i])
-		b.Annotations = map[string]string{v1.AnnotationTitle: name}
 		if err := m.push(ctx, r, "", b, nil); err != nil {
 			return err
 		}
-		if b.Size <= smallFile {
-			b.Data = files[i]
-		}
+		b.Annotations, b.Data = map[string]string{v1.AnnotationTitle: name}, files[i]
 		manifest.Layers = append(manifest.Layers, b.Descriptor)
 	}
 	defer m.evidences.Forget(r.at(of.Digest.String()))

@@ -1,7 +1,6 @@
 package oci_test
 
 import (
-	"bytes"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -166,14 +165,12 @@ func TestOtherHost(t *testing.T) {
 	w := sourcetest.New(t)
 	w.OCI().Login("writer", "a-secret-password", true)
 	p := newPusher(t, w, writer)
-	files, err := evidence.Pack(&sources.Signed{Sums: []byte("x"), Signature: bytes.Repeat([]byte("y"), 70<<10), Keys: []sources.Key{{Armor: "z"}}})
+	files, err := evidence.Pack(&sources.Signed{Sums: []byte("x"), Signature: []byte("y"), Keys: []sources.Key{{Armor: "z"}}})
 	check(t, err)
 	check(t, p.put(oci.Change{Add: []oci.Added{added("linux_amd64", 100)}, Signed: &files}))
-	var reads atomic.Int64
 	other := httptest.NewUnstartedServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
-		reads.Add(1)
 		sent := r.Header.Get("Authorization") + r.Header.Get("Cookie")
-		sourcetest.Expect(t, sent == "" && r.Method == http.MethodGet, "%s %s with %q", r.Method, r.URL, sent)
+		t.Errorf("%s %s with %q", r.Method, r.URL, sent)
 		rw.Header().Set("Www-Authenticate", `Basic realm="other"`)
 		rw.WriteHeader(http.StatusUnauthorized)
 	}))
@@ -185,10 +182,10 @@ func TestOtherHost(t *testing.T) {
 	defer other.Close()
 	wrap(w, func(rw http.ResponseWriter, r *http.Request, next http.Handler) {
 		rw.Header().Set("Location", other.URL+r.URL.Path)
-		switch blob := strings.Contains(r.URL.Path, "/blobs/"); {
-		case r.Method == http.MethodPost:
+		switch r.Method {
+		case http.MethodPost:
 			rw.WriteHeader(http.StatusAccepted)
-		case r.Method == http.MethodPut, r.Method == http.MethodDelete, r.Method == http.MethodGet && blob:
+		case http.MethodPut, http.MethodDelete:
 			rw.WriteHeader(http.StatusTemporaryRedirect)
 		default:
 			rw.Header().Del("Location")
@@ -201,8 +198,6 @@ func TestOtherHost(t *testing.T) {
 	} {
 		sourcetest.Expect(t, newPusher(t, w, writer).put(c) != nil, "no error")
 	}
-	r, err := open(t, w, writer).Release(t.Context(), sourcetest.Address(t, provider), sourcetest.Number(t, "1.0.0"))
-	sourcetest.Expect(t, err == nil && len(r.Warnings) == 1 && reads.Load() > 0, "got %+v, %v", r, err)
 }
 
 // Each row is a lie about what was requested.

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"mime"
 	"slices"
 	"strings"
@@ -148,15 +149,12 @@ func decode(doc *fetch.Document, to any) error {
 // entry returns the descriptor of the manifest for a platform. The error matches [sources.ErrNoPlatform] if there is
 // none.
 func (x *index) entry(platform sources.Platform) (found v1.Descriptor, err error) {
-	ours := slices.DeleteFunc(slices.Clone(x.Manifests), func(d v1.Descriptor) bool {
-		p, ok := platformOf(d)
-		return !ok || p != platform
-	})
-	others := x.platforms()
+	all := x.packages()
+	ours := all[platform]
 	switch {
-	case len(ours) == 0 && len(others) > 0:
+	case len(ours) == 0 && len(all) > 0:
 		err = sources.WithHint(sources.ErrNoPlatform,
-			"the version is there for %s", strings.Join(sources.Texts(others), ", "))
+			"the version is there for %s", strings.Join(sources.Texts(x.platforms()), ", "))
 	case len(ours) == 0:
 		err = fmt.Errorf("no manifest has the artifact type %s and a platform", typeTarget)
 	case len(ours) > 1:
@@ -178,16 +176,20 @@ func platformOf(d v1.Descriptor) (p sources.Platform, ok bool) {
 	return p, err == nil
 }
 
-// platforms returns the platforms that engines can install, sorted.
-func (x *index) platforms() []sources.Platform {
-	all := []sources.Platform{}
+// packages returns what engines can install: the descriptors of manifests by platform, usually one for each.
+func (x *index) packages() map[sources.Platform][]v1.Descriptor {
+	all := map[sources.Platform][]v1.Descriptor{}
 	for _, d := range x.Manifests {
 		if p, ok := platformOf(d); ok {
-			all = append(all, p)
+			all[p] = append(all[p], d)
 		}
 	}
-	slices.SortFunc(all, sources.Platform.Compare)
-	return slices.Compact(all)
+	return all
+}
+
+// platforms returns the platforms that engines can install, sorted.
+func (x *index) platforms() []sources.Platform {
+	return slices.SortedFunc(maps.Keys(x.packages()), sources.Platform.Compare)
 }
 
 // archive returns the archive of a package, given the descriptor of its manifest.

@@ -24,10 +24,8 @@ import (
 	"github.com/larder-cli/larder/sources/fetch"
 )
 
-const (
-	maxRecorded     = 8 << 20 // bytes of indexes, and of evidence, that are recorded
-	concurrentReads = 8       // manifests of an index that are read at the same time
-)
+// maxRecorded is how many bytes of indexes, and of evidence, are recorded.
+const maxRecorded = 8 << 20
 
 // A Mirror reads and writes the repositories to which a template maps providers. It is safe for concurrent use.
 type Mirror struct {
@@ -42,7 +40,7 @@ type Mirror struct {
 	mu      sync.Mutex
 	remotes map[Repository]*remote.Repository
 
-	archived sources.Memo[blobKey, Repository] // where an archive was seen or stored first
+	archived sources.Memo[string, Repository] // where an archive was stored first, by REGISTRY@DIGEST
 
 	empty sources.Memo[Repository, struct{}] // whether a repository has the blob that stands for no configuration
 }
@@ -193,26 +191,20 @@ func (m *Mirror) archives(
 		return nil, fmt.Errorf("%s: %w", x.place, tooLong("platforms", maxPlatforms))
 	}
 	all := map[sources.Platform]sources.HeldArchive{}
-	var mu sync.Mutex
-	group, ctx := errgroup.WithContext(ctx)
-	group.SetLimit(concurrentReads)
 	for _, platform := range platforms {
-		group.Go(func() error {
-			entry, err := x.entry(platform)
-			archive, ok := known[entry.Digest]
-			if err == nil && !ok {
-				archive, err = m.archive(ctx, r, entry)
-			}
-			if known != nil && isAbsent(err) {
-				return nil // the registry has lost it, so it can be stored again
-			}
-			mu.Lock()
-			defer mu.Unlock()
+		entry, err := x.entry(platform)
+		archive, ok := known[entry.Digest]
+		if err == nil && !ok {
+			archive, err = m.archive(ctx, r, entry)
+		}
+		switch {
+		case err == nil:
 			all[platform] = archive
-			return err
-		})
+		case known == nil || !isAbsent(err): // otherwise the registry has lost it, so it can be stored again
+			return nil, err
+		}
 	}
-	return all, group.Wait()
+	return all, nil
 }
 
 // versions returns the versions to which tags of a repository refer, sorted. The error matches [sources.ErrNotFound] if

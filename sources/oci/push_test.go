@@ -81,7 +81,7 @@ func TestRemoveSharedIndex(t *testing.T) {
 	status, _ := manifest(http.MethodPut, "stable", index)
 	sourcetest.Equal(t, status, http.StatusCreated)
 	err = put(t, m, p, v, oci.Change{Remove: []sources.Platform{a.Platform}})
-	sourcetest.Expect(t, err != nil && strings.Contains(err.Error(), ":1.0.0: not removed, because the tag stable refers to the same index"), "got %v", err)
+	sourcetest.Expect(t, err != nil && strings.Contains(err.Error(), "not removed, because the tag stable refers to the same index as 1.0.0"), "got %v", err)
 	sourcetest.EqualSlices(t, sources.Hints(err), []string{"remove the tag stable first"})
 	status, _ = manifest(http.MethodGet, "stable", nil)
 	sourcetest.Equal(t, status, http.StatusOK)
@@ -329,8 +329,7 @@ func TestLease(t *testing.T) {
 	sourcetest.Expect(t, err == nil && len(l.Versions) == 1, "versions %v, %v", l.Versions, err)
 }
 
-// An archive of several repositories is sent once to a registry that can mount it, and otherwise to each of them. Another
-// process that has seen it mounts it as well.
+// A process sends an archive of several repositories once to a registry that can mount it, and otherwise to each of them.
 func TestMounts(t *testing.T) {
 	for _, refuses := range []int{0, http.StatusAccepted, http.StatusForbidden} {
 		w := sourcetest.New(t)
@@ -348,7 +347,7 @@ func TestMounts(t *testing.T) {
 			}
 			next.ServeHTTP(rw, r)
 		})
-		a, times := added("linux_amd64", 3<<20), int64(1)
+		a, times := added("linux_amd64", 3<<20), int64(2)
 		if refuses != 0 {
 			times = 3
 		}
@@ -364,8 +363,6 @@ func TestMounts(t *testing.T) {
 			both.Go(func() { put(p, host) })
 		}
 		both.Wait()
-		_, err := another.Look(t.Context(), sourcetest.Address(t, provider), sourcetest.Number(t, "1.0.0"), []oci.Added{a})
-		check(t, err)
 		put(another, "example.com")
 		sourcetest.Equal(t, sent.Load()/a.Size, times, "archives sent with refusal", refuses)
 		sourcetest.Equal(t, done.Load(), 3*a.Size, "reported bytes with refusal", refuses)

@@ -113,8 +113,6 @@ func (m *Mirror) pushManifest(ctx context.Context, r Repository, b blob, tag str
 	case err != nil:
 		m.empty.Forget(r)
 		return err
-	case b.Size > maxManifest:
-		return fmt.Errorf("the manifest would have %d bytes, of at most %d", b.Size, maxManifest)
 	case tag == "":
 		tag = b.Digest.String()
 	}
@@ -137,16 +135,6 @@ func advise(err error) error {
 	case strings.Contains(strings.ToLower(status.Said), "immutable"):
 		return sources.WithHint(err, "exempt the tag "+leaseTag+" from immutability, because each push changes it; "+
 			"the tag of a version changes when a platform or other evidence is added")
-	}
-	return err
-}
-
-// remove removes a tag or a manifest, unless there is none. The library can't remove tags.
-func (m *Mirror) remove(ctx context.Context, r Repository, reference string) error {
-	at := r.at("manifests/" + reference)
-	_, _, err := m.client.Send(ctx, fetch.Call{URL: at}, fetch.Message{Method: http.MethodDelete})
-	if isAbsent(err) {
-		return nil
 	}
 	return err
 }
