@@ -62,7 +62,7 @@ func Open(ctx context.Context, at Location, opts Options) (b *Bucket, err error)
 	if b.chain, err = newChain(opts); err != nil {
 		return nil, err
 	}
-	region := cmp.Or(b.chain.region(), defaultRegion)
+	region := cmp.Or(b.chain.Region, defaultRegion)
 	if opts.Endpoint != "" {
 		if b.endpoint, err = ParseEndpoint(opts.Endpoint); err != nil {
 			return nil, err

@@ -113,10 +113,10 @@ func (b *Bucket) meaning(refusal *fetch.StatusError) (hint string, kind error) {
 	case !refusal.Credentials:
 		hint = "no credentials were found: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_PROFILE"
 	case code == "SignatureDoesNotMatch":
-		hint = "correct the secret of the access key from " + b.chain.origin() +
+		hint = "correct the secret of the access key from " + b.chain.place +
 			", or set AWS_REGION to the region of the store"
 	default:
-		hint = "check the access key from " + b.chain.origin() + ", and the permissions of its user in this bucket"
+		hint = "check the access key from " + b.chain.place + ", and the permissions of its user in this bucket"
 	}
 	return hint, fetch.ErrUnauthorized
 }
