@@ -4,10 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
 	"regexp"
 	"slices"
-	"strings"
 
 	orasregistry "oras.land/oras-go/v2/registry"
 	"oras.land/oras-go/v2/registry/remote"
@@ -22,29 +20,20 @@ var ErrUnlisted = errors.New("the providers can't be listed")
 
 // Providers returns the providers in the repositories of a registry that the template can lead to, sorted. If the
 // template doesn't contain the host of providers, it is the given one.
-func (m *Mirror) Providers(ctx context.Context, host sources.Host) ([]sources.Provider, error) {
-	pattern, registry, err := m.template.reversed()
-	if err != nil {
-		return nil, sources.WithHint(fmt.Errorf("%w: %w", ErrUnlisted, err), "name the providers, such as hashicorp/aws")
-	}
-	m.authorize(Repository{Registry: registry}, "_catalog")
-	catalog := remote.Registry{RepositoryOptions: remote.RepositoryOptions{
-		Client: wire{m.client}, Reference: orasregistry.Reference{Registry: registry}, MaxMetadataBytes: maxManifest,
-	}}
-	at := Repository{Registry: registry}.root("_catalog")
-	all, err := list(ctx, m, at, "providers", func(ctx context.Context, add func([]sources.Provider) error) error {
-		return catalog.Repositories(ctx, "", func(names []string) error {
-			var page []sources.Provider
-			for _, name := range names {
-				if p, ok := m.providerOf(pattern, Repository{registry, name}, host); ok {
-					page = append(page, p)
-				}
-			}
-			return add(page)
+func (m *Mirror) Providers(ctx context.Context, host sources.Host) (all []sources.Provider, err error) {
+	registry := m.template.Registry()
+	pattern, err := m.template.reversed()
+	if err == nil {
+		m.authorize(Repository{Registry: registry}, "_catalog")
+		catalog := remote.Registry{RepositoryOptions: remote.RepositoryOptions{
+			Client: wire{m.client}, Reference: orasregistry.Reference{Registry: registry}, MaxMetadataBytes: maxManifest,
+		}}
+		at := Repository{Registry: registry}.root("_catalog")
+		all, err = list(ctx, m, at, "providers", catalog.Repositories, func(name string) (sources.Provider, bool) {
+			return m.providerOf(pattern, Repository{registry, name}, host)
 		})
-	})
-	status, ok := errors.AsType[*fetch.StatusError](err)
-	if ok && status.Code < 500 && status.Code != http.StatusTooManyRequests {
+	}
+	if status, answered := errors.AsType[*fetch.StatusError](err); pattern == nil || answered && !status.Temporary() {
 		err = sources.WithHint(fmt.Errorf("%w: %w", ErrUnlisted, err), "name the providers, such as hashicorp/aws")
 	}
 	slices.SortFunc(all, sources.Provider.Compare)
@@ -72,25 +61,17 @@ func (m *Mirror) providerOf(pattern *regexp.Regexp, r Repository, host sources.H
 	return p, err == nil && back == r
 }
 
-// reversed returns an expression that matches the repositories of the template, with a group for each variable, and the
-// registry. It fails for a template without a namespace or a type.
-func (t Template) reversed() (*regexp.Regexp, string, error) {
-	registry := t.Registry()
-	if registry == "" {
-		return nil, "", errors.New("the template doesn't begin with the host of a registry")
-	}
-	const host, namespace, kind = "\x01", "\x02", "\x03"
-	text, err := t.expand(host, namespace, kind)
+// reversed returns an expression with a group for each variable, which matches the repositories of the template, and
+// may match more. It fails for a template without the host of a registry, a namespace or a type.
+func (t Template) reversed() (*regexp.Regexp, error) {
+	text, err := t.expand("(?P<hostname>[^/]+?)", "(?P<namespace>[^/]+?)", "(?P<type>[^/]+?)")
 	if err != nil {
-		return nil, "", err
+		return nil, err
 	}
-	expression := regexp.QuoteMeta(text)
-	for mark, name := range map[string]string{host: "hostname", namespace: "namespace", kind: "type"} {
-		if n := strings.Count(text, mark); n > 1 || n == 0 && mark != host {
-			return nil, "", fmt.Errorf("the template contains ${%s} %d times", name, n)
-		}
-		expression = strings.Replace(expression, mark, "(?P<"+name+">[^/]+?)", 1)
+	pattern, err := regexp.Compile("^" + text + "$")
+	used := t.used()
+	if err != nil || t.Registry() == "" || !used["namespace"] || !used["type"] || pattern.NumSubexp() != len(used) {
+		return nil, errors.New("the template doesn't contain a registry, ${namespace} and ${type} once each")
 	}
-	pattern, err := regexp.Compile("^" + expression + "$")
-	return pattern, registry, err
+	return pattern, nil
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
 	"time"
 
 	"github.com/opencontainers/go-digest"
@@ -63,12 +62,17 @@ func (m *Mirror) signed(ctx context.Context, r Repository, x *index) (*sources.S
 // without one.
 func (m *Mirror) referrers(ctx context.Context, r Repository, of digest.Digest) (all []v1.Descriptor, err error) {
 	for range 2 {
-		at := r.at("referrers/" + of.String())
-		all, err = list(ctx, m, at, "referrers", func(ctx context.Context, add func([]v1.Descriptor) error) error {
-			return m.remote(r).Referrers(ctx, v1.Descriptor{Digest: of}, "", add)
+		err = m.call(ctx, r.at("referrers/"+of.String()), nil, func(ctx context.Context) error {
+			all = nil
+			return m.remote(r).Referrers(ctx, v1.Descriptor{Digest: of}, "", func(page []v1.Descriptor) error {
+				if all = append(all, page...); len(all) > maxListed {
+					return tooLong("referrers", maxListed)
+				}
+				return nil
+			})
 		})
 		status, ok := errors.AsType[*fetch.StatusError](err)
-		if !ok || status.Code >= 500 || status.Code == http.StatusTooManyRequests {
+		if !ok || status.Temporary() {
 			return all, err
 		}
 		_ = m.remote(r).SetReferrersCapability(false) // some registries without the API return another status than 404

@@ -52,6 +52,8 @@ type index struct {
 	digest digest.Digest
 	place  string // the URL, for messages
 	size   int    // of the document, in bytes
+
+	packages map[sources.Platform][]v1.Descriptor // of the manifests that engines can install, usually one for each
 }
 
 // weight returns about how many bytes of memory the index takes.
@@ -121,6 +123,15 @@ func parseIndex(doc *fetch.Document) (*index, error) {
 	case x.ArtifactType != typeProvider:
 		return nil, isForeign("the index has the artifact type %q, and not "+typeProvider, x.ArtifactType)
 	}
+	x.packages = map[sources.Platform][]v1.Descriptor{}
+	for _, d := range x.Manifests {
+		if p, ok := platformOf(d); ok {
+			x.packages[p] = append(x.packages[p], d)
+		}
+	}
+	if len(x.packages) > maxPlatforms {
+		return nil, tooLong("platforms", maxPlatforms)
+	}
 	return x, nil
 }
 
@@ -149,10 +160,9 @@ func decode(doc *fetch.Document, to any) error {
 // entry returns the descriptor of the manifest for a platform. The error matches [sources.ErrNoPlatform] if there is
 // none.
 func (x *index) entry(platform sources.Platform) (found v1.Descriptor, err error) {
-	all := x.packages()
-	ours := all[platform]
+	ours := x.packages[platform]
 	switch {
-	case len(ours) == 0 && len(all) > 0:
+	case len(ours) == 0 && len(x.packages) > 0:
 		err = sources.WithHint(sources.ErrNoPlatform,
 			"the version is there for %s", strings.Join(sources.Texts(x.platforms()), ", "))
 	case len(ours) == 0:
@@ -176,20 +186,11 @@ func platformOf(d v1.Descriptor) (p sources.Platform, ok bool) {
 	return p, err == nil
 }
 
-// packages returns what engines can install: the descriptors of manifests by platform, usually one for each.
-func (x *index) packages() map[sources.Platform][]v1.Descriptor {
-	all := map[sources.Platform][]v1.Descriptor{}
-	for _, d := range x.Manifests {
-		if p, ok := platformOf(d); ok {
-			all[p] = append(all[p], d)
-		}
-	}
-	return all
-}
-
 // platforms returns the platforms that engines can install, sorted.
 func (x *index) platforms() []sources.Platform {
-	return slices.SortedFunc(maps.Keys(x.packages()), sources.Platform.Compare)
+	all := slices.AppendSeq([]sources.Platform{}, maps.Keys(x.packages))
+	slices.SortFunc(all, sources.Platform.Compare)
+	return all
 }
 
 // archive returns the archive of a package, given the descriptor of its manifest.

@@ -186,12 +186,8 @@ func (m *Mirror) version(
 func (m *Mirror) archives(
 	ctx context.Context, r Repository, x *index, known map[digest.Digest]sources.HeldArchive,
 ) (map[sources.Platform]sources.HeldArchive, error) {
-	platforms := x.platforms()
-	if len(platforms) > maxPlatforms {
-		return nil, fmt.Errorf("%s: %w", x.place, tooLong("platforms", maxPlatforms))
-	}
 	all := map[sources.Platform]sources.HeldArchive{}
-	for _, platform := range platforms {
+	for platform := range x.packages {
 		entry, err := x.entry(platform)
 		archive, ok := known[entry.Digest]
 		if err == nil && !ok {
@@ -210,26 +206,18 @@ func (m *Mirror) archives(
 // versions returns the versions to which tags of a repository refer, sorted. The error matches [sources.ErrNotFound] if
 // the registry doesn't have the repository.
 func (m *Mirror) versions(ctx context.Context, r Repository) ([]sources.Version, error) {
-	tags, err := m.tags(ctx, r, func(name string) bool {
+	versions, err := tags(ctx, m, r, func(name string) (sources.Version, bool) {
 		v, err := versionOf(name)
-		return err == nil && tag(v) == name
+		return v, err == nil && tag(v) == name
 	})
-	versions := make([]sources.Version, len(tags))
-	for i, name := range tags {
-		versions[i], _ = versionOf(name)
-	}
 	slices.SortFunc(versions, sources.Version.Compare)
 	return slices.Compact(versions), err
 }
 
-// tags returns tags of a repository. The error matches [sources.ErrNotFound] if the registry doesn't have the
-// repository.
-func (m *Mirror) tags(ctx context.Context, r Repository, wanted func(tag string) bool) ([]string, error) {
-	all, err := list(ctx, m, r.at("tags/list"), "tags", func(ctx context.Context, add func([]string) error) error {
-		return m.remote(r).Tags(ctx, "", func(page []string) error {
-			return add(slices.DeleteFunc(page, func(tag string) bool { return !wanted(tag) }))
-		})
-	})
+// tags returns what it finds in the tags of a repository. The error matches [sources.ErrNotFound] if the registry doesn't
+// have the repository.
+func tags[T any](ctx context.Context, m *Mirror, r Repository, find func(tag string) (T, bool)) ([]T, error) {
+	all, err := list(ctx, m, r.at("tags/list"), "tags", m.remote(r).Tags, find)
 	status, ok := errors.AsType[*fetch.StatusError](err)
 	unknown := func(code string) bool { return code == "NAME_UNKNOWN" || code == "NAME_INVALID" }
 	if ok && (slices.ContainsFunc(status.Codes, unknown) || len(status.Codes) == 0 && status.Code == 404) {

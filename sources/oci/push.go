@@ -239,10 +239,10 @@ func (m *Mirror) removeTag(ctx context.Context, r Repository, v sources.Version,
 // otherTags returns an error if tags that don't stand for versions refer to the index of a version: they would be
 // removed with it.
 func (m *Mirror) otherTags(ctx context.Context, r Repository, v sources.Version, of digest.Digest) error {
-	others, err := m.tags(ctx, r, func(name string) bool {
+	others, err := tags(ctx, m, r, func(name string) (string, bool) {
 		w, err := versionOf(name)
 		isTag := orasregistry.Reference{Reference: name}.ValidateReferenceAsTag() == nil
-		return isTag && name != leaseTag && (err != nil || name != tag(w))
+		return name, isTag && name != leaseTag && (err != nil || name != tag(w))
 	})
 	for _, other := range others {
 		err := m.document(ctx, r, other, func(doc *fetch.Document) error {

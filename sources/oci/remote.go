@@ -195,14 +195,20 @@ func (w wire) Do(req *http.Request) (*http.Response, error) {
 	return resp, err
 }
 
-// list calls f, which passes on the pages of a list with the function that it gets, and returns what it has passed on.
+// list returns what it finds in the pages of names that the library passes on.
 func list[T any](
-	ctx context.Context, m *Mirror, at, what string, f func(ctx context.Context, add func(page []T) error) error,
+	ctx context.Context, m *Mirror, at, what string,
+	pages func(ctx context.Context, last string, page func(names []string) error) error, find func(name string) (T, bool),
 ) (all []T, err error) {
 	err = m.call(ctx, at, nil, func(ctx context.Context) error {
 		all = nil
-		return f(ctx, func(page []T) error {
-			if all = append(all, page...); len(all) > maxListed {
+		return pages(ctx, "", func(names []string) error {
+			for _, name := range names {
+				if one, ok := find(name); ok {
+					all = append(all, one)
+				}
+			}
+			if len(all) > maxListed {
 				return tooLong(what, maxListed)
 			}
 			return nil
