@@ -66,7 +66,7 @@ func TestStoreWithoutConditions(t *testing.T) {
 
 // A directory with more objects than a provider has, or with long names, is refused before its list takes much memory.
 func TestLargeDirectories(t *testing.T) {
-	for dir, name := range map[string]string{"": "", ".larder/evidence/": strings.Repeat("a", 900)} {
+	for _, name := range []string{"", strings.Repeat("a", 900)} {
 		var pages atomic.Int64
 		b := bucketOf(t, func(w http.ResponseWriter, r *http.Request) {
 			prefix := r.URL.Query().Get("prefix")
@@ -75,7 +75,7 @@ func TestLargeDirectories(t *testing.T) {
 				fmt.Fprint(w, "<Error><Code>NoSuchKey</Code></Error>")
 				return
 			}
-			if prefix != dir+provider+"/" { // two directories are listed at once
+			if prefix == "" { // when it is opened
 				fmt.Fprint(w, "<ListBucketResult></ListBucketResult>")
 				return
 			}
