@@ -214,11 +214,7 @@ func ask(
 	client := &http.Client{Transport: over, CheckRedirect: func(*http.Request, []*http.Request) error {
 		return http.ErrUseLastResponse
 	}}
-	got, err := service.RetrieveWithCredContext(&credentials.CredContext{Context: ctx, Client: client})
-	if sent, ok := errors.AsType[*url.Error](err); ok {
-		err = sent.Err
-	}
-	return got, err
+	return service.RetrieveWithCredContext(&credentials.CredContext{Context: ctx, Client: client})
 }
 
 // local reports whether a host is this machine, or an address at which container services answer on it.

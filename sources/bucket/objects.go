@@ -147,9 +147,9 @@ func (b *Bucket) Delete(ctx context.Context, names ...string) error {
 
 // Info describes an object in a listing.
 type Info struct {
-	Name     string // relative to the location
-	Size     int64  // in bytes
-	Modified time.Time
+	Name     string    `xml:"Key"` // relative to the location
+	Size     int64     // in bytes
+	Modified time.Time `xml:"LastModified"`
 }
 
 // A page is one of a listing, as the store returns it.
@@ -157,11 +157,7 @@ type page struct {
 	XMLName               xml.Name `xml:"ListBucketResult"`
 	IsTruncated           bool
 	NextContinuationToken string
-	Contents              []struct {
-		Key          string
-		Size         int64
-		LastModified time.Time
-	}
+	Contents              []Info // with keys as names
 }
 
 // page requests a page of a listing.
@@ -188,15 +184,15 @@ func (b *Bucket) List(ctx context.Context, prefix string, each func(Info) error)
 		}
 		objects += len(p.Contents)
 		for _, o := range p.Contents {
-			name, ok := strings.CutPrefix(o.Key, root)
+			name, ok := strings.CutPrefix(o.Name, root)
 			if !ok || !strings.HasPrefix(name, prefix) || o.Size < 0 {
-				err := fmt.Errorf("the store listed %q with a size of %d bytes, and below %q", o.Key, o.Size, root+prefix)
+				err := fmt.Errorf("the store listed %q with a size of %d bytes, and below %q", o.Name, o.Size, root+prefix)
 				return b.fail("", err)
 			}
-			if !valid(name) {
+			if o.Name = name; !valid(name) {
 				continue
 			}
-			if err := each(Info{name, o.Size, o.LastModified}); err != nil {
+			if err := each(o); err != nil {
 				return err
 			}
 		}

@@ -17,16 +17,14 @@ import (
 // maxEvidence is how many referrers of an index are looked at for evidence.
 const maxEvidence = 16
 
-// evidence returns the evidence that refers to an index. If it can't be read, it is ignored with a warning, because no
-// package requires it. The only possible error is that of ctx.
-func (m *Mirror) evidence(
-	ctx context.Context, r Repository, x *index, v sources.Version,
-) (*sources.Signed, []string, error) {
+// evidence returns the evidence that refers to an index. If it can't be read, there is a warning instead, because no
+// package requires it.
+func (m *Mirror) evidence(ctx context.Context, r Repository, x *index, v sources.Version) (*sources.Signed, []string) {
 	signed, err := m.signed(ctx, r, x)
-	if err != nil && ctx.Err() == nil {
-		return nil, []string{fmt.Sprintf("the mirror's evidence for %s is ignored: %v", v, err)}, nil
+	if err != nil {
+		return nil, []string{fmt.Sprintf("the mirror's evidence for %s is ignored: %v", v, err)}
 	}
-	return signed, nil, err
+	return signed, nil
 }
 
 // signed returns the newest evidence that refers to an index, or nil if there is none.

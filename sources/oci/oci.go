@@ -10,6 +10,7 @@
 package oci
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -91,27 +92,16 @@ func (m *Mirror) Package(ctx context.Context, id sources.PackageID) (p sources.P
 	if err != nil {
 		return p, err
 	}
-	group, inner := errgroup.WithContext(ctx)
-	var archive sources.HeldArchive
-	group.Go(func() (err error) {
-		archive, err = m.archive(inner, r, entry)
-		return err
+	var group errgroup.Group
+	group.Go(func() error {
+		p.Signed, p.Warnings = m.evidence(ctx, r, x, id.Version)
+		return nil
 	})
-	signed, warnings, err := m.evidence(ctx, r, x, id.Version)
-	if err := errors.Join(group.Wait(), err); err != nil {
-		return p, err
-	}
-	return sources.Package{
-		ID:       id,
-		Location: sources.Location{URL: archive.URL},
-		Filename: id.Filename(),
-		Size:     archive.Size,
-		Hashes:   archive.Hashes,
-		Signed:   signed,
-		Source:   m.String(),
-		Kind:     sources.FromOCI,
-		Warnings: warnings,
-	}, nil
+	archive, err := m.archive(ctx, r, entry)
+	_ = group.Wait()
+	p.ID, p.Filename, p.Source, p.Kind = id, id.Filename(), m.String(), sources.FromOCI
+	p.Location.URL, p.Size, p.Hashes = archive.URL, archive.Size, archive.Hashes
+	return p, cmp.Or(err, ctx.Err())
 }
 
 // Release returns what the mirror has for a version, with the provider that the index states, if the template maps it
@@ -129,9 +119,9 @@ func (m *Mirror) Release(ctx context.Context, p sources.Provider, v sources.Vers
 		}
 	}
 	if all.Archives, err = m.archives(ctx, r, x, nil); err == nil {
-		all.Signed, all.Warnings, err = m.evidence(ctx, r, x, v)
+		all.Signed, all.Warnings = m.evidence(ctx, r, x, v)
 	}
-	return all, err
+	return all, cmp.Or(err, ctx.Err())
 }
 
 // Detail implements [sources.Detailer]. Registries don't state protocols.
