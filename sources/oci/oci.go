@@ -196,22 +196,15 @@ func (m *Mirror) archives(
 // versions returns the versions to which tags of a repository refer, sorted. The error matches [sources.ErrNotFound] if
 // the registry doesn't have the repository.
 func (m *Mirror) versions(ctx context.Context, r Repository) ([]sources.Version, error) {
-	versions, err := tags(ctx, m, r, func(name string) (sources.Version, bool) {
+	all, err := list(ctx, m, r.at("tags/list"), "tags", m.remote(r).Tags, func(name string) (sources.Version, bool) {
 		v, err := versionOf(name)
 		return v, err == nil && tag(v) == name
 	})
-	slices.SortFunc(versions, sources.Version.Compare)
-	return slices.Compact(versions), err
-}
-
-// tags returns what it finds in the tags of a repository. The error matches [sources.ErrNotFound] if the registry doesn't
-// have the repository.
-func tags[T any](ctx context.Context, m *Mirror, r Repository, find func(tag string) (T, bool)) ([]T, error) {
-	all, err := list(ctx, m, r.at("tags/list"), "tags", m.remote(r).Tags, find)
 	status, ok := errors.AsType[*fetch.StatusError](err)
 	unknown := func(code string) bool { return code == "NAME_UNKNOWN" || code == "NAME_INVALID" }
 	if ok && (slices.ContainsFunc(status.Codes, unknown) || len(status.Codes) == 0 && status.Code == 404) {
 		err = &fetch.AbsentError{Answer: status, Err: sources.ErrNotFound}
 	}
-	return all, err
+	slices.SortFunc(all, sources.Version.Compare)
+	return slices.Compact(all), err
 }

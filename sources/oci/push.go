@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"maps"
 	"net/http"
@@ -13,7 +12,6 @@ import (
 
 	"github.com/opencontainers/go-digest"
 	v1 "github.com/opencontainers/image-spec/specs-go/v1"
-	orasregistry "oras.land/oras-go/v2/registry"
 
 	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/evidence"
@@ -109,7 +107,7 @@ func (m *Mirror) Put(ctx context.Context, p sources.Provider, v sources.Version,
 	case len(index.Manifests) == 0 && was.digest == "":
 		return nil
 	case len(index.Manifests) == 0:
-		return m.removeTag(ctx, r, v, was)
+		return m.removeTag(ctx, r, v)
 	}
 	now := encode(v1.MediaTypeImageIndex, typeProvider, index)
 	signed, changed := c.Signed, now.Digest != was.digest
@@ -216,8 +214,9 @@ func (x *index) changed(
 	return now, replaced
 }
 
-// removeTag removes a version. Few registries can remove a tag without what it refers to.
-func (m *Mirror) removeTag(ctx context.Context, r Repository, v sources.Version, was *index) error {
+// removeTag removes a version. Many registries can only remove a manifest with all tags that refer to it. Then the tag
+// gets a manifest of its own, if the registry has removed that before.
+func (m *Mirror) removeTag(ctx context.Context, r Repository, v sources.Version) error {
 	remove := func(reference string) error {
 		_, _, err := m.client.Send(ctx, fetch.Call{URL: r.at("manifests/" + reference)}, fetch.Message{Method: http.MethodDelete})
 		return err
@@ -225,38 +224,20 @@ func (m *Mirror) removeTag(ctx context.Context, r Repository, v sources.Version,
 	err := remove(tag(v))
 	status, ok := errors.AsType[*fetch.StatusError](err)
 	if ok && (status.Code == http.StatusBadRequest || status.Code == http.StatusMethodNotAllowed) {
-		if err := m.otherTags(ctx, r, v, was.digest); err != nil {
-			return err
+		own := lease("removed " + v.String())
+		for _, name := range []string{"", tag(v)} {
+			if err = m.pushManifest(ctx, r, own, name); err == nil {
+				err = remove(own.Digest.String())
+			}
+			if err != nil {
+				break
+			}
 		}
-		err = remove(was.digest.String())
 	}
 	if err == nil || isAbsent(err) {
 		return nil
 	}
 	return sources.WithHint(err, "some registries permit removal only on their own pages, or by a setting of the registry")
-}
-
-// otherTags returns an error if tags that don't stand for versions refer to the index of a version: they would be
-// removed with it.
-func (m *Mirror) otherTags(ctx context.Context, r Repository, v sources.Version, of digest.Digest) error {
-	others, err := tags(ctx, m, r, func(name string) (string, bool) {
-		w, err := versionOf(name)
-		isTag := orasregistry.Reference{Reference: name}.ValidateReferenceAsTag() == nil
-		return name, isTag && name != leaseTag && (err != nil || name != tag(w))
-	})
-	for _, other := range others {
-		err := m.document(ctx, r, other, func(doc *fetch.Document) error {
-			if digest.FromBytes(doc.Body) != of {
-				return nil
-			}
-			return sources.WithHint(fmt.Errorf("not removed, because the tag %s refers to the same index as %s, "+
-				"and the registry can only remove both", other, tag(v)), "remove the tag %s first", other)
-		})
-		if err != nil && !isAbsent(err) {
-			return err
-		}
-	}
-	return err
 }
 
 // The lease of a repository is the text in an annotation of a manifest with this tag.
@@ -265,6 +246,13 @@ const (
 	typeLease       = "application/vnd.larder.lease"
 	annotationLease = "vnd.larder.lease"
 )
+
+// lease returns the manifest with a lease.
+func lease(text string) blob {
+	manifest := newManifest(typeLease, v1.DescriptorEmptyJSON)
+	manifest.Annotations = map[string]string{annotationLease: text}
+	return encode(v1.MediaTypeImageManifest, typeLease, manifest)
+}
 
 // Lease returns the text of the lease in the repository of a provider, and "" if there is none or something else.
 func (m *Mirror) Lease(ctx context.Context, p sources.Provider) (text string, err error) {
@@ -288,9 +276,7 @@ func (m *Mirror) Lease(ctx context.Context, p sources.Provider) (text string, er
 func (m *Mirror) SetLease(ctx context.Context, p sources.Provider, text string) error {
 	r, err := m.repository(p)
 	if err == nil {
-		manifest := newManifest(typeLease, v1.DescriptorEmptyJSON)
-		manifest.Annotations = map[string]string{annotationLease: text}
-		err = m.pushManifest(ctx, r, encode(v1.MediaTypeImageManifest, typeLease, manifest), leaseTag)
+		err = m.pushManifest(ctx, r, lease(text), leaseTag)
 	}
 	return m.about(p, err)
 }
