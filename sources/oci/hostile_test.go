@@ -307,7 +307,7 @@ func TestListsWithoutEnd(t *testing.T) {
 	}{
 		"large pages of tags": {"/tags/list", func(int) string {
 			return `{"tags":["` + strings.Repeat("x", 5<<20-100) + `"]}`
-		}, versions, "more than 1000 pages or 33554432 bytes", 8},
+		}, versions, "more than 33554432 bytes, or 1024 pages", 8},
 		"many versions": {"/tags/list", func(page int) string {
 			return `{"tags":[` + many(9999, func(n int) string { return fmt.Sprintf(`"%d.%d.0"`, page, n) }) + `]}`
 		}, versions, "more than 50000 tags", 7},

@@ -42,8 +42,6 @@ type Mirror struct {
 	remotes map[Repository]*remote.Repository
 
 	archived sources.Memo[string, Repository] // where an archive was stored first, by REGISTRY@DIGEST
-
-	empty sources.Memo[Repository, struct{}] // whether a repository has the blob that stands for no configuration
 }
 
 var _ sources.Source = (*Mirror)(nil)

@@ -1,6 +1,7 @@
 package oci
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -46,7 +47,7 @@ func (a Added) manifest() (layer v1.Descriptor, manifest blob) {
 	return layer, manifest
 }
 
-// newManifest returns a manifest without a configuration.
+// newManifest returns a manifest without a configuration. The blob that stands for none is there since the first lease.
 func newManifest(artifactType string, layers ...v1.Descriptor) v1.Manifest {
 	m := v1.Manifest{MediaType: v1.MediaTypeImageManifest, ArtifactType: artifactType, Layers: layers}
 	m.SchemaVersion, m.Config = 2, v1.DescriptorEmptyJSON
@@ -275,6 +276,9 @@ func (m *Mirror) Lease(ctx context.Context, p sources.Provider) (text string, er
 // and not the tag, because few users may remove one.
 func (m *Mirror) SetLease(ctx context.Context, p sources.Provider, text string) error {
 	r, err := m.repository(p)
+	if err == nil {
+		err = m.push(ctx, r, "", blob{v1.DescriptorEmptyJSON, bytes.NewReader(v1.DescriptorEmptyJSON.Data)}, nil)
+	}
 	if err == nil {
 		err = m.pushManifest(ctx, r, lease(text), leaseTag)
 	}

@@ -2,6 +2,7 @@ package oci
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -23,8 +24,8 @@ import (
 
 // Limits of a list in all. Registries list at least 100 tags on each page.
 const (
-	maxPages  = 1000
 	maxList   = 32 << 20 // bytes
+	minPage   = 32 << 10 // bytes, as which each page counts
 	maxListed = 50_000   // versions, providers or referrers
 )
 
@@ -102,20 +103,10 @@ func (m *Mirror) push(ctx context.Context, r Repository, from string, b blob, se
 	return advise(err)
 }
 
-// pushManifest stores a manifest or an index, under a tag unless that is empty, and the blob that stands for no
-// configuration. In a registry without an API for referrers, the library also adds a manifest with a subject to the tag
-// that stands for the referrers of the subject.
+// pushManifest stores a manifest or an index, under a tag unless that is empty. In a registry without an API for referrers,
+// the library also adds a manifest with a subject to the tag that stands for the referrers of the subject.
 func (m *Mirror) pushManifest(ctx context.Context, r Repository, b blob, tag string) error {
-	_, err := m.empty.Get(ctx, r, func() (struct{}, error) {
-		return struct{}{}, m.push(ctx, r, "", blob{v1.DescriptorEmptyJSON, bytes.NewReader(v1.DescriptorEmptyJSON.Data)}, nil)
-	})
-	switch {
-	case err != nil:
-		m.empty.Forget(r)
-		return err
-	case tag == "":
-		tag = b.Digest.String()
-	}
+	tag = cmp.Or(tag, b.Digest.String())
 	return advise(m.call(ctx, r.at("manifests/"+tag), nil, func(ctx context.Context) error {
 		return m.remote(r).PushReference(ctx, b.Descriptor, b.open(), tag)
 	}))
@@ -143,7 +134,7 @@ func advise(err error) error {
 // nil.
 func (m *Mirror) call(ctx context.Context, at string, sent func(int64), f func(context.Context) error) error {
 	err := m.client.Call(ctx, fetch.Call{URL: at, Limit: maxManifest, Sent: sent}, func(ctx context.Context) error {
-		return f(context.WithValue(ctx, tryKey{}, new(try)))
+		return f(context.WithValue(ctx, readKey{}, new(int)))
 	})
 	if _, ok := errors.AsType[*fetch.Error](err); err == nil || ok {
 		return err
@@ -157,11 +148,8 @@ func (m *Mirror) call(ctx context.Context, at string, sent func(int64), f func(c
 	return fmt.Errorf("%s: %w", at, err)
 }
 
-// A try is one of a call. It counts what the requests with its context have read.
-type try struct{ pages, bytes int }
-
-// tryKey is the key of the *try in a context.
-type tryKey struct{}
+// readKey is the key of the number of bytes in a context that the requests with it have read.
+type readKey struct{}
 
 // A wire sends the requests of the library. It follows no redirects.
 type wire struct{ *fetch.Client }
@@ -182,15 +170,14 @@ func (w wire) Do(req *http.Request) (*http.Response, error) {
 	body, err := io.ReadAll(resp.Body)
 	resp.Body.Close()
 	resp.Body = io.NopCloser(bytes.NewReader(body))
-	t := req.Context().Value(tryKey{}).(*try)
-	t.pages++
-	t.bytes += len(body)
+	read := req.Context().Value(readKey{}).(*int)
+	*read += max(len(body), minPage)
 	switch {
 	case err != nil:
 	case bytes.Count(body, []byte(",")) > maxCommas:
 		err = tooLong("values", maxCommas)
-	case t.pages > maxPages || t.bytes > maxList:
-		err = fmt.Errorf("the list is %w: more than %d pages or %d bytes", fetch.ErrTooLarge, maxPages, maxList)
+	case *read > maxList:
+		err = fmt.Errorf("the list is %w: more than %d bytes, or %d pages", fetch.ErrTooLarge, maxList, maxList/minPage)
 	}
 	return resp, err
 }
