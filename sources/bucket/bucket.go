@@ -19,14 +19,19 @@ package bucket
 import (
 	"cmp"
 	"context"
+	"crypto/sha256"
 	"crypto/x509"
+	"encoding/hex"
 	"errors"
 	"fmt"
+	"net/http"
 	"net/url"
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/minio/minio-go/v7/pkg/s3utils"
+	"github.com/minio/minio-go/v7/pkg/signer"
 
 	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/fetch"
@@ -122,4 +127,45 @@ func (b *Bucket) urlOf(key string) *url.URL {
 	}
 	u.RawPath = s3utils.EncodePath(u.Path) // the signature is that of this form
 	return &u
+}
+
+// payloadHeader is the header with the SHA-256 of the body, which is part of a signature.
+const payloadHeader = "X-Amz-Content-Sha256"
+
+// An authorizer signs the requests to a bucket in a region.
+type authorizer struct {
+	*Bucket
+	region string
+}
+
+// Send implements [fetch.Authorizer]. A signature is valid for about 15 minutes, so each try has its own. Without
+// credentials, there is none.
+func (a authorizer) Send(req *http.Request, next http.RoundTripper) (*http.Response, error) {
+	parts := strings.Split(req.URL.Path, "/")
+	if slices.Contains(parts, ".") || slices.Contains(parts, "..") {
+		// Documents in the bucket may contain such URLs, which some servers and proxies resolve to that of another
+		// object.
+		return nil, errors.New(`not requested: the path has a part "." or ".."`)
+	}
+	keys, err := a.chain.get(req.Context())
+	if err != nil {
+		return nil, err
+	}
+	req = req.Clone(req.Context())
+	req.URL.RawPath = s3utils.EncodePath(req.URL.Path) // the signature is that of this form
+	if keys.AccessKeyID == "" {
+		req.Header.Del(payloadHeader)
+		return next.RoundTrip(req)
+	}
+	if req.Header.Get(payloadHeader) == "" {
+		none := sha256.Sum256(nil)
+		req.Header.Set(payloadHeader, hex.EncodeToString(none[:]))
+	}
+	return next.RoundTrip(signer.SignV4(*req, keys.AccessKeyID, keys.SecretAccessKey, keys.SessionToken, a.region))
+}
+
+// Hint implements [fetch.Authorizer].
+func (a authorizer) Hint(refusal *fetch.StatusError) string {
+	hint, _ := a.meaning(refusal)
+	return hint
 }

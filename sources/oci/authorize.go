@@ -158,8 +158,6 @@ func inDomain(registry, host string) bool {
 	_, domain, _ := strings.Cut(registry, ".")
 	public, _ := publicsuffix.PublicSuffix(domain)
 	own, _ := publicsuffix.PublicSuffix(registry) // as of a rented machine
-	if net.ParseIP(registry) != nil || domain == "" || domain == public || own == registry {
-		return host == registry
-	}
-	return host == registry || host == domain || strings.HasSuffix(host, "."+domain)
+	above := net.ParseIP(registry) == nil && domain != "" && domain != public && own != registry
+	return host == registry || above && (host == domain || strings.HasSuffix(host, "."+domain))
 }

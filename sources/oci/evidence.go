@@ -48,11 +48,7 @@ func (m *Mirror) signed(ctx context.Context, r Repository, x *index) (*sources.S
 		if newest.Subject == nil {
 			return nil, failed
 		}
-		signed, err := contained(newest)
-		if err != nil {
-			err = fmt.Errorf("%s: %w", r, err)
-		}
-		return signed, err
+		return contained(newest)
 	})
 }
 

@@ -93,17 +93,6 @@ func (m *Mirror) document(ctx context.Context, r Repository, reference string, r
 	return err
 }
 
-// index returns the index of a version.
-func (m *Mirror) index(ctx context.Context, r Repository, v sources.Version) (*index, error) {
-	return m.indexes.Get(ctx, r.at("manifests/"+tag(v)), func() (x *index, err error) {
-		err = m.document(ctx, r, tag(v), func(doc *fetch.Document) (err error) {
-			x, err = parseIndex(doc)
-			return err
-		})
-		return x, err
-	})
-}
-
 // parseIndex reads the index that a tag refers to. Its errors say what the tag refers to instead.
 func parseIndex(doc *fetch.Document) (*index, error) {
 	x := &index{digest: digest.FromBytes(doc.Body), place: doc.Place(), size: len(doc.Body)}
@@ -199,7 +188,7 @@ func (m *Mirror) archive(ctx context.Context, r Repository, d v1.Descriptor) (a 
 	if err != nil {
 		return a, err
 	}
-	layer, err := archiveLayer(manifest, d)
+	layer, err := archiveLayer(manifest)
 	if err != nil {
 		return a, fmt.Errorf("%s: %w", r.at("manifests/"+d.Digest.String()), err)
 	}
@@ -210,7 +199,7 @@ func (m *Mirror) archive(ctx context.Context, r Repository, d v1.Descriptor) (a 
 }
 
 // archiveLayer returns the only layer that is an archive.
-func archiveLayer(manifest v1.Manifest, d v1.Descriptor) (found v1.Descriptor, err error) {
+func archiveLayer(manifest v1.Manifest) (found v1.Descriptor, err error) {
 	layers := slices.DeleteFunc(slices.Clone(manifest.Layers), func(l v1.Descriptor) bool {
 		return l.MediaType != typeArchive
 	})
@@ -220,16 +209,12 @@ func archiveLayer(manifest v1.Manifest, d v1.Descriptor) (found v1.Descriptor, e
 	case len(layers) != 1:
 		return found, fmt.Errorf("the manifest has %d layers of the media type %s, and not one", len(layers), typeArchive)
 	}
-	found = layers[0]
-	at := found.Platform
-	switch {
+	switch found = layers[0]; {
 	case found.Digest.Validate() != nil || found.Digest.Algorithm() != digest.SHA256:
 		is := fetch.Printable(found.Digest.String())
 		return found, fmt.Errorf("the archive has the digest %q, which is not a SHA-256", is)
 	case found.Size <= 0:
 		return found, fmt.Errorf("the archive has the size %d", found.Size)
-	case at != nil && (at.OS != d.Platform.OS || at.Architecture != d.Platform.Architecture):
-		return found, fmt.Errorf("the archive is for %s", fetch.Printable(at.OS+"_"+at.Architecture))
 	}
 	return found, nil
 }

@@ -14,11 +14,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"regexp"
 	"slices"
 	"sync"
 
 	"github.com/opencontainers/go-digest"
 	"golang.org/x/sync/errgroup"
+	orasregistry "oras.land/oras-go/v2/registry"
 	"oras.land/oras-go/v2/registry/remote"
 
 	"github.com/larder-cli/larder/sources"
@@ -131,6 +133,53 @@ func (m *Mirror) Detail(ctx context.Context, release sources.Release) (detail so
 	return detail, fetch.Absent(err)
 }
 
+// ErrUnlisted matches the error for providers that can't be listed: the registry has no catalog, or doesn't show it to
+// this user, or the template can't be reversed.
+var ErrUnlisted = errors.New("the providers can't be listed")
+
+// Providers returns the providers in the repositories of a registry that the template can lead to, sorted. If the
+// template doesn't contain the host of providers, it is the given one.
+func (m *Mirror) Providers(ctx context.Context, host sources.Host) (all []sources.Provider, err error) {
+	registry := m.template.Registry()
+	pattern, err := m.template.reversed()
+	if err == nil {
+		m.authorize(Repository{Registry: registry}, "_catalog")
+		catalog := remote.Registry{RepositoryOptions: remote.RepositoryOptions{
+			Client: wire{m.client}, Reference: orasregistry.Reference{Registry: registry}, MaxMetadataBytes: maxManifest,
+		}}
+		at := Repository{Registry: registry}.root("_catalog")
+		all, err = list(ctx, m, at, "providers", catalog.Repositories, func(name string) (sources.Provider, bool) {
+			return m.providerOf(pattern, Repository{registry, name}, host)
+		})
+	}
+	if status, answered := errors.AsType[*fetch.StatusError](err); pattern == nil || answered && !status.Temporary() {
+		err = sources.WithHint(fmt.Errorf("%w: %w", ErrUnlisted, err), "name the providers, such as hashicorp/aws")
+	}
+	slices.SortFunc(all, sources.Provider.Compare)
+	return slices.Compact(all), err
+}
+
+// providerOf returns the provider that the template maps to a repository.
+func (m *Mirror) providerOf(pattern *regexp.Regexp, r Repository, host sources.Host) (p sources.Provider, ok bool) {
+	match := pattern.FindStringSubmatch(r.String())
+	if match == nil {
+		return p, false
+	}
+	var err error
+	if i := pattern.SubexpIndex("hostname"); i >= 0 {
+		host, err = sources.ParsePunycodeHost(match[i])
+	}
+	if err == nil {
+		namespace, kind := match[pattern.SubexpIndex("namespace")], match[pattern.SubexpIndex("type")]
+		p, err = sources.ParseProvider(string(host)+"/"+namespace+"/"+kind, sources.Terraform)
+	}
+	if err != nil {
+		return p, false
+	}
+	back, err := m.template.Repository(p)
+	return p, err == nil && back == r
+}
+
 // about adds the provider to an error, unless that is nil.
 func (m *Mirror) about(p sources.Provider, err error) error {
 	if err == nil {
@@ -164,9 +213,16 @@ func (m *Mirror) repository(p sources.Provider) (Repository, error) {
 func (m *Mirror) version(
 	ctx context.Context, p sources.Provider, v sources.Version,
 ) (r Repository, x *index, err error) {
-	if r, err = m.repository(p); err == nil {
-		x, err = m.index(ctx, r, v)
+	if r, err = m.repository(p); err != nil {
+		return r, nil, err
 	}
+	x, err = m.indexes.Get(ctx, r.at("manifests/"+tag(v)), func() (x *index, err error) {
+		err = m.document(ctx, r, tag(v), func(doc *fetch.Document) (err error) {
+			x, err = parseIndex(doc)
+			return err
+		})
+		return x, err
+	})
 	return r, x, err
 }
 

@@ -104,10 +104,7 @@ func (m *Mirror) Put(ctx context.Context, p sources.Provider, v sources.Version,
 		added[i] = manifest.Descriptor
 	}
 	index, replaced := was.changed(p, added, c.Remove)
-	switch {
-	case len(index.Manifests) == 0 && was.digest == "":
-		return nil
-	case len(index.Manifests) == 0:
+	if len(index.Manifests) == 0 {
 		return m.removeTag(ctx, r, v)
 	}
 	now := encode(v1.MediaTypeImageIndex, typeProvider, index)
@@ -165,7 +162,7 @@ func (m *Mirror) Look(
 func (m *Mirror) occupied(ctx context.Context, r Repository, p sources.Provider) error {
 	x, err := m.newest.Get(ctx, r, func() (*index, error) {
 		if versions, err := m.versions(ctx, r); err == nil && len(versions) > 0 {
-			if x, err := m.index(ctx, r, versions[len(versions)-1]); err == nil {
+			if _, x, err := m.version(ctx, p, versions[len(versions)-1]); err == nil {
 				return x, nil
 			}
 		}

@@ -9,11 +9,10 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"slices"
 	"strings"
 
-	"github.com/opencontainers/go-digest"
 	v1 "github.com/opencontainers/image-spec/specs-go/v1"
+	"oras.land/oras-go/v2/content"
 	"oras.land/oras-go/v2/registry"
 	"oras.land/oras-go/v2/registry/remote"
 	"oras.land/oras-go/v2/registry/remote/errcode"
@@ -60,8 +59,7 @@ func (opened) Close() error { return nil }
 
 // small returns a blob of this type in memory.
 func small(mediaType string, data []byte) blob {
-	d := v1.Descriptor{MediaType: mediaType, Digest: digest.FromBytes(data), Size: int64(len(data))}
-	return blob{d, bytes.NewReader(data)}
+	return blob{content.NewDescriptorFromBytes(mediaType, data), bytes.NewReader(data)}
 }
 
 // encode returns a manifest or an index as a blob.
@@ -112,22 +110,13 @@ func (m *Mirror) pushManifest(ctx context.Context, r Repository, b blob, tag str
 	}))
 }
 
-// advise adds a hint to the error of a request that changes something.
+// advise adds a hint to the error of a request that changes something. Registries say other reasons themselves.
 func advise(err error) error {
-	status, ok := errors.AsType[*fetch.StatusError](err)
-	switch {
-	case !ok:
+	if status, ok := errors.AsType[*fetch.StatusError](err); !ok || status.Code != http.StatusRequestEntityTooLarge {
 		return err
-	case slices.Contains(status.Codes, "NAME_UNKNOWN"):
-		return sources.WithHint(err, "create the repository first: some registries don't create it when something is pushed")
-	case status.Code == http.StatusRequestEntityTooLarge:
-		return sources.WithHint(err, "the registry or a proxy in front of it limits the size of uploads: "+
-			"raise the limit, which is client_max_body_size in nginx")
-	case strings.Contains(strings.ToLower(status.Said), "immutable"):
-		return sources.WithHint(err, "exempt the tag "+leaseTag+" from immutability, because each push changes it; "+
-			"the tag of a version changes when a platform or other evidence is added")
 	}
-	return err
+	return sources.WithHint(err, "the registry or a proxy in front of it limits the size of uploads: "+
+		"raise the limit, which is client_max_body_size in nginx")
 }
 
 // call runs the library until it succeeds, fails for good, or has failed too often. The URL is for messages. Sent may be
