@@ -115,7 +115,7 @@ func (b *Bucket) signed(ctx context.Context, r Release, doc fsmirror.Document) (
 		case err != nil && !errors.Is(err, sources.ErrNotFound) && !errors.Is(err, fetch.ErrTooLarge):
 			return nil, err
 		case err != nil, at.Check(name, data) != nil:
-			return nil, nil
+			return nil, nil //nolint:nilerr // it can't be read
 		}
 		files[i] = data
 	}

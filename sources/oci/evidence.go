@@ -17,7 +17,7 @@ import (
 // maxEvidence is how many referrers of an index are looked at for evidence.
 const maxEvidence = 16
 
-// evidence returns the evidence that refers to an index. If it can't be read, there is a warning instead, because no
+// evidence returns the evidence that refers to an index. If it can't be read, it is ignored with a warning, because no
 // package requires it.
 func (m *Mirror) evidence(ctx context.Context, r Repository, x *index, v sources.Version) (*sources.Signed, []string) {
 	signed, err := m.signed(ctx, r, x)
