@@ -88,8 +88,8 @@ func Open(ctx context.Context, at Location, opts Options) (b *Bucket, err error)
 // request.
 var validRegion = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9-]{0,62}$`)
 
-// enter makes the client sign the requests to the bucket in a region, and sends one. If that fails, it returns the region
-// in which the bucket is, if the store states it.
+// enter makes the client sign the requests to the bucket in a region, and sends one. If that fails, it returns the
+// region in which the bucket is, if the store states it.
 func (b *Bucket) enter(ctx context.Context, region string) (other string, err error) {
 	b.region = region
 	root := b.urlOf("")

@@ -71,8 +71,8 @@ func (b *Bucket) Put(ctx context.Context, name string, data []byte, opts WriteOp
 	return etag, err
 }
 
-// Upload writes an object of a known size and SHA-256, and returns its ETag. If the contents differ from sum, because they
-// have changed since they were hashed, Upload fails, and the store refuses them too.
+// Upload writes an object of a known size and SHA-256, and returns its ETag. If the contents differ from sum, because
+// they have changed since they were hashed, Upload fails, and the store refuses them too.
 func (b *Bucket) Upload(
 	ctx context.Context, name string, from io.ReaderAt, size int64, sum [32]byte, opts WriteOptions,
 ) (etag string, err error) {

@@ -216,7 +216,8 @@ func (x *index) changed(
 // gets a manifest of its own, if the registry has removed that before.
 func (m *Mirror) removeTag(ctx context.Context, r Repository, v sources.Version) error {
 	remove := func(reference string) error {
-		_, _, err := m.client.Send(ctx, fetch.Call{URL: r.at("manifests/" + reference)}, fetch.Message{Method: http.MethodDelete})
+		at := r.at("manifests/" + reference)
+		_, _, err := m.client.Send(ctx, fetch.Call{URL: at}, fetch.Message{Method: http.MethodDelete})
 		return err
 	}
 	err := remove(tag(v))

@@ -101,8 +101,8 @@ func (m *Mirror) push(ctx context.Context, r Repository, from string, b blob, se
 	return advise(err)
 }
 
-// pushManifest stores a manifest or an index, under a tag unless that is empty. In a registry without an API for referrers,
-// the library also adds a manifest with a subject to the tag that stands for the referrers of the subject.
+// pushManifest stores a manifest or an index, under a tag unless that is empty. In a registry without an API for
+// referrers, the library also adds a manifest with a subject to the tag that stands for the referrers of the subject.
 func (m *Mirror) pushManifest(ctx context.Context, r Repository, b blob, tag string) error {
 	tag = cmp.Or(tag, b.Digest.String())
 	return advise(m.call(ctx, r.at("manifests/"+tag), nil, func(ctx context.Context) error {
@@ -119,8 +119,8 @@ func advise(err error) error {
 		"raise the limit, which is client_max_body_size in nginx")
 }
 
-// call runs the library until it succeeds, fails for good, or has failed too often. The URL is for messages. Sent may be
-// nil.
+// call runs the library until it succeeds, fails for good, or has failed too often. The URL is for messages. Sent may
+// be nil.
 func (m *Mirror) call(ctx context.Context, at string, sent func(int64), f func(context.Context) error) error {
 	err := m.client.Call(ctx, fetch.Call{URL: at, Limit: maxManifest, Sent: sent}, func(ctx context.Context) error {
 		return f(context.WithValue(ctx, readKey{}, new(int)))
