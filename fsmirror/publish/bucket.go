@@ -58,9 +58,8 @@ type Bucket struct {
 
 // contents are what the bucket has of a provider, as they were when they were read first.
 type contents struct {
-	objects  directory // of the provider
-	evidence directory
-	index    document
+	objects directory // of the provider
+	index   document
 
 	mu        sync.Mutex
 	documents map[sources.Version]document // as they were read or written last
@@ -89,10 +88,6 @@ func (b *Bucket) contents(ctx context.Context, p sources.Provider) (*contents, e
 		group, ctx := errgroup.WithContext(ctx)
 		group.Go(func() (err error) {
 			c.objects, err = list(ctx, b.in, home(p))
-			return err
-		})
-		group.Go(func() (err error) {
-			c.evidence, err = list(ctx, b.in, evidenceHome(p))
 			return err
 		})
 		group.Go(func() (err error) {
@@ -231,7 +226,7 @@ func (b *Bucket) Look(ctx context.Context, r Release) (State, error) {
 			s.Archives[platform] = r.Packages[i].ZH
 		}
 	}
-	s.Signed, err = b.signed(ctx, c, r, doc.Document)
+	s.Signed, err = b.signed(ctx, r, doc.Document)
 	return s, err
 }
 
@@ -239,20 +234,21 @@ func (b *Bucket) Look(ctx context.Context, r Release) (State, error) {
 // contents, and else "". Without a hash that both have, nothing is known.
 func compare(a fsmirror.Archive, p Package) (same bool, theirs sources.Hash) {
 	for _, scheme := range []string{sources.ZH, sources.H1} {
+		if !sources.AnyOf(scheme, a.Hashes) || !sources.AnyOf(scheme, p.Hashes) {
+			continue
+		}
 		for _, h := range a.Hashes {
 			switch {
-			case h.Scheme() != scheme || !sources.AnyOf(scheme, p.Hashes):
+			case h.Scheme() != scheme:
 			case slices.ContainsFunc(p.Hashes, func(own sources.Hash) bool { return own.Canonical() == h.Canonical() }):
 				return true, ""
 			case theirs == "":
 				theirs = h.Canonical()
 			}
 		}
-		if theirs != "" {
-			break
-		}
+		return false, theirs
 	}
-	return false, theirs
+	return false, ""
 }
 
 // archiveHash returns the hash of an archive that a document states, or "".
@@ -375,11 +371,6 @@ func (b *Bucket) Put(ctx context.Context, r Release) error {
 		c.note(r.Version, doc)
 	}
 	return err
-}
-
-// evidenceHome returns the name of the directory with the evidence of a provider.
-func evidenceHome(p sources.Provider) string {
-	return path.Dir(evidence.Path(p, sources.Version{})) + "/"
 }
 
 // putEvidence stores the evidence of a release, in a directory of its own.
@@ -516,10 +507,13 @@ func (b *Bucket) Remove(ctx context.Context, p sources.Provider, packages []sour
 			continue
 		}
 		documents = append(documents, documentOf(r))
-		for name := range c.evidence {
-			if name = evidenceHome(p) + name; strings.HasPrefix(name, evidence.Path(p, v)+"/") {
-				rests = append(rests, name)
-			}
+		dir := evidence.Path(p, v) + "/"
+		files, err := list(ctx, b.in, dir)
+		if err != nil {
+			return err
+		}
+		for name := range files {
+			rests = append(rests, dir+name)
 		}
 	}
 	if err := b.in.Delete(ctx, documents...); err != nil {
@@ -550,11 +544,40 @@ func (b *Bucket) named(c *contents, p sources.Provider) func(name string) bool {
 	return func(name string) bool { return ends[endOf(name)] || ends[endOf(path.Dir(name))] }
 }
 
-// endOf returns the end of a path that is the same on all servers: an archive with its SHA-256, or else the last part.
+// endOf returns the end of a path that is the same on all servers: the last part and the directory before it, which is
+// the SHA-256 of an archive, the ID of evidence, or the type of a provider.
 func endOf(name string) string {
-	name = path.Clean("/" + name)
-	if i := strings.LastIndex(name, "/"+archives); i >= 0 {
-		return name[i:]
-	}
-	return path.Base(name)
+	dir, file := path.Split(path.Clean("/" + name))
+	return path.Join(path.Base(dir), file)
+}
+
+// Limits on memory.
+const (
+	maxDocuments = 4 << 20  // bytes of all documents of a provider
+	maxPlatforms = 200      // of a version
+	maxListed    = 50_000   // objects in a directory, or providers in a bucket
+	maxNames     = 16 << 20 // bytes of all names in a directory
+)
+
+// A directory has the objects in a directory of a bucket, by their names in it.
+type directory map[string]bucket.Info
+
+// list returns the objects in a directory, which ends with a slash.
+func list(ctx context.Context, in *bucket.Bucket, dir string) (directory, error) {
+	found, names := directory{}, 0
+	err := in.List(ctx, dir, func(info bucket.Info) error {
+		found[strings.TrimPrefix(info.Name, dir)] = info
+		if names += len(info.Name); len(found) > maxListed || names > maxNames {
+			return tooMany(in, dir)
+		}
+		return nil
+	})
+	return found, err
+}
+
+// tooMany returns the error for a directory whose list exceeds the limits.
+func tooMany(in *bucket.Bucket, dir string) error {
+	err := fmt.Errorf("%s/%s: too many objects; at most %d with %d bytes of names are listed",
+		in.Location(), strings.TrimSuffix(dir, "/"), maxListed, maxNames)
+	return sources.WithHint(err, "move the objects of other programs to another prefix")
 }

@@ -58,7 +58,6 @@ func TestStoreWithoutConditions(t *testing.T) {
 		}
 	})
 	_, err := publish.Push(t.Context(), b, releases(t, "1.0.0", "1.1.0", "1.2.0"), publish.Options{Jobs: 1})
-	sourcetest.ErrorIs(t, err, bucket.ErrNoConditions)
 	hints := sources.Hints(err)
 	sourcetest.Expect(t, len(hints) == 1 && strings.HasPrefix(hints[0], "use a store with conditional writes"), "hints %q", hints)
 	sourcetest.Equal(t, sent.Load(), 1)
@@ -67,7 +66,7 @@ func TestStoreWithoutConditions(t *testing.T) {
 
 // A directory with more objects than a provider has, or with long names, is refused before its list takes much memory.
 func TestLargeDirectories(t *testing.T) {
-	for dir, name := range map[string]string{"": "", ".larder/evidence/": strings.Repeat("a", 900)} {
+	for _, name := range []string{"", strings.Repeat("a", 900)} {
 		var pages atomic.Int64
 		b := bucketOf(t, func(w http.ResponseWriter, r *http.Request) {
 			prefix := r.URL.Query().Get("prefix")
@@ -76,7 +75,7 @@ func TestLargeDirectories(t *testing.T) {
 				fmt.Fprint(w, "<Error><Code>NoSuchKey</Code></Error>")
 				return
 			}
-			if prefix != dir+provider+"/" { // two directories are listed at once
+			if prefix == "" { // when it is opened
 				fmt.Fprint(w, "<ListBucketResult></ListBucketResult>")
 				return
 			}

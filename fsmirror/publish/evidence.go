@@ -5,8 +5,8 @@ import (
 	"context"
 	"errors"
 	"maps"
+	"path"
 	"slices"
-	"strings"
 
 	"github.com/larder-cli/larder/fsmirror"
 	"github.com/larder-cli/larder/sources"
@@ -96,52 +96,32 @@ func better(now, was map[sources.Platform]sources.Verdict) bool {
 
 // signed returns the evidence for a release to which a document in a bucket refers, or nil if there is none that can be read. It is only
 // read if the mirror has other evidence.
-func (b *Bucket) signed(ctx context.Context, c *contents, r Release, doc fsmirror.Document) (*sources.Signed, error) {
+func (b *Bucket) signed(ctx context.Context, r Release, doc fsmirror.Document) (*sources.Signed, error) {
 	if r.Evidence == nil || doc.Larder == nil || doc.Larder.Evidence == nil {
 		return nil, nil
 	}
 	at := doc.Larder.Evidence
-	objects, ok := b.objectsAt(at, r.Release)
+	if maps.Equal(at.SHA256, locate(r).SHA256) {
+		return r.Evidence.Signed() // without a download
+	}
+	dir, ok := b.object(r.Provider, at.URL)
 	if !ok {
 		return nil, nil
 	}
-	missing := func(name string) bool {
-		_, ok := c.evidence[strings.TrimPrefix(name, evidenceHome(r.Provider))]
-		return !ok
-	}
-	if maps.Equal(at.SHA256, locate(r).SHA256) && !slices.ContainsFunc(objects[:], missing) {
-		return r.Evidence.Signed() // without a download
-	}
 	var files evidence.Files
 	for i, name := range evidence.Names {
-		var err error
-		files[i], _, err = b.in.Get(ctx, objects[i], evidence.Max)
-		if errors.Is(err, sources.ErrNotFound) || errors.Is(err, fetch.ErrTooLarge) {
-			return nil, nil
-		}
-		if err != nil {
+		data, _, err := b.in.Get(ctx, path.Join(dir, name), evidence.Max)
+		switch {
+		case err != nil && !errors.Is(err, sources.ErrNotFound) && !errors.Is(err, fetch.ErrTooLarge):
 			return nil, err
+		case err != nil, at.Check(name, data) != nil:
+			return nil, nil //nolint:nilerr // it can't be read
 		}
-		if same := at.Check(name, files[i]) == nil; !same {
-			return nil, nil
-		}
+		files[i] = data
 	}
-	if s, err := files.Signed(); err == nil {
-		return s, nil
-	}
-	return nil, nil
-}
-
-// objectsAt returns the names of the objects with the evidence at a location, if they are in the bucket.
-func (b *Bucket) objectsAt(at *evidence.Location, r sources.Release) (names [len(evidence.Names)]string, ok bool) {
-	urls, err := at.Resolve(b.in.URL(documentOf(r)))
+	s, err := files.Signed()
 	if err != nil {
-		return names, false
+		return nil, nil //nolint:nilerr // it can't be read
 	}
-	for i, u := range urls {
-		if names[i], ok = strings.CutPrefix(u.Path, b.in.URL("").Path); !ok {
-			return names, false
-		}
-	}
-	return names, true
+	return s, nil
 }

@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -99,19 +97,6 @@ func TestEvidence(t *testing.T) {
 			}
 		}
 	})
-}
-
-// Evidence that a bucket has lost is stored again.
-func TestLostEvidence(t *testing.T) {
-	p := inOnePlace(t)
-	r := released(t, provider, "1.0.0", 10, "linux_amd64")
-	r.Evidence = signedBy(t, sourcetest.Publisher(), "ours", r.Packages...)
-	p.push(publish.Options{}, r)
-	sourcetest.Equal(t, p.push(publish.Options{}, r).Signed, 0)
-	check(t, os.RemoveAll(filepath.Join(p.store.Dir, "plugins", p.prefix, ".larder", "evidence")))
-	sourcetest.Equal(t, p.push(publish.Options{}, r).Signed, 1)
-	p.sound()
-	sourcetest.Equal(t, p.push(publish.Options{}, r).Signed, 0)
 }
 
 // An archive exists if a download would get one.

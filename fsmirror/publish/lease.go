@@ -68,20 +68,15 @@ func Hold(ctx context.Context, in Slot, l Lease, f func(context.Context) error) 
 	err := f(inner)
 	close(done)
 	<-renewed // without canceling it, because the request may already have changed the lease
-	if lost := context.Cause(inner); errors.Is(lost, ErrTaken) {
-		return errors.Join(lost, unless(err, inner.Err()))
+	switch lost := context.Cause(inner); {
+	case errors.Is(lost, ErrTaken) && errors.Is(err, inner.Err()): // which only says that
+		return lost
+	case errors.Is(lost, ErrTaken):
+		return errors.Join(lost, err)
 	}
 	back, cancel := context.WithTimeout(context.WithoutCancel(ctx), givingBack)
 	defer cancel()
 	_ = in.Write(back, "")
-	return err
-}
-
-// unless returns err, unless it only says that the context has ended.
-func unless(err, ended error) error {
-	if errors.Is(err, ended) {
-		return nil
-	}
 	return err
 }
 

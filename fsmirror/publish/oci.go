@@ -40,7 +40,7 @@ func (o *OCI) Check(releases []Release) error {
 
 // Look implements [Target].
 func (o *OCI) Look(ctx context.Context, r Release) (State, error) {
-	release, err := o.Mirror.Look(ctx, r.Provider, r.Version, added(r.Packages...), r.Evidence)
+	release, err := o.Mirror.Look(ctx, r.Provider, r.Version, added(r.Packages...))
 	s := State{Archives: map[sources.Platform]sources.Hash{}, Signed: release.Signed}
 	for platform, a := range release.Archives {
 		s.Archives[platform] = a.Hashes[0]

@@ -11,7 +11,6 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"os"
 	"slices"
 	"sync"
 	"time"
@@ -421,21 +420,7 @@ func (p *pusher) upload(ctx context.Context, pkg Package) error {
 	if info.Size() != pkg.Size {
 		return sources.WithHint(errors.New("not uploaded: the archive has changed since the mirror was read"), "push again")
 	}
-	return p.to.Upload(ctx, pkg, unchanged{archive, pkg.Size}, p.sent)
-}
-
-// unchanged is an archive, as long as it has its size.
-type unchanged struct {
-	*os.File
-	size int64
-}
-
-func (u unchanged) ReadAt(p []byte, at int64) (int, error) {
-	n, err := u.File.ReadAt(p, at)
-	if errors.Is(err, io.EOF) && at+int64(n) < u.size {
-		return n, fmt.Errorf("%s became shorter while it was read", u.Name())
-	}
-	return n, err
+	return p.to.Upload(ctx, pkg, archive, p.sent)
 }
 
 // stored records that a plan's packages and evidence are stored, or would be.

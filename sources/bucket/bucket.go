@@ -19,15 +19,19 @@ package bucket
 import (
 	"cmp"
 	"context"
+	"crypto/sha256"
 	"crypto/x509"
+	"encoding/hex"
 	"errors"
 	"fmt"
+	"net/http"
 	"net/url"
 	"regexp"
+	"slices"
 	"strings"
-	"sync/atomic"
 
 	"github.com/minio/minio-go/v7/pkg/s3utils"
+	"github.com/minio/minio-go/v7/pkg/signer"
 
 	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/fetch"
@@ -51,64 +55,69 @@ type Bucket struct {
 	at       Location
 	opts     Options
 	endpoint *url.URL // nil for AWS
+	region   string
 	chain    *chain
-	region   atomic.Value // a string
 }
 
-// Open returns the bucket of a location, after one request. It learns the
-// bucket's region, and fails if the store can't be reached or the bucket doesn't
-// exist. It doesn't check permissions, because they may be limited to objects.
-func Open(ctx context.Context, at Location, opts Options) (*Bucket, error) {
-	b := &Bucket{at: at, opts: opts, chain: newChain(opts)}
-	region := cmp.Or(b.chain.region(), defaultRegion)
+// Open returns the bucket of a location, after one or two requests. It learns in which region of AWS the bucket is, and
+// fails if the store can't be reached or the bucket doesn't exist. It doesn't check permissions, because they may be
+// limited to objects.
+func Open(ctx context.Context, at Location, opts Options) (b *Bucket, err error) {
+	b = &Bucket{at: at, opts: opts}
+	if b.chain, err = newChain(opts); err != nil {
+		return nil, err
+	}
+	region := cmp.Or(b.chain.Region, defaultRegion)
 	if opts.Endpoint != "" {
-		var err error
 		if b.endpoint, err = ParseEndpoint(opts.Endpoint); err != nil {
 			return nil, err
 		}
 		region = cmp.Or(s3utils.GetRegionFromURL(*b.endpoint), region)
 	}
-	if !validRegion(region) {
+	if !validRegion.MatchString(region) {
 		return nil, sources.WithHint(fmt.Errorf("%q is not the name of a region", region), "name one such as eu-central-1")
 	}
-	b.setRegion(region)
-	// Unlike HEAD, the answer to GET contains the reason of a refusal.
-	_, err := b.page(ctx, url.Values{"prefix": {at.under("")}, "max-keys": {"1"}})
-	if refusal, ok := errors.AsType[*fetch.StatusError](err); err == nil || ok && codeOf(refusal) == "AccessDenied" {
-		return b, nil
+	other, err := b.enter(ctx, region)
+	if err != nil && other != region && validRegion.MatchString(other) {
+		_, err = b.enter(ctx, other)
 	}
-	return nil, err
+	return b, err
+}
+
+// validRegion matches what may be the name of a region. With others, a server could choose the host that gets the next
+// request.
+var validRegion = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9-]{0,62}$`)
+
+// enter makes the client sign the requests to the bucket in a region, and sends one. If that fails, it returns the
+// region in which the bucket is, if the store states it.
+func (b *Bucket) enter(ctx context.Context, region string) (other string, err error) {
+	b.region = region
+	root := b.urlOf("")
+	if len(b.opts.Authorities) > 0 {
+		b.opts.Client.Trust(root, b.opts.Authorities)
+	}
+	b.opts.Client.Authorize(root.String(), authorizer{b, region})
+	// Unlike HEAD, the answer to GET contains the reason of a refusal.
+	_, header, err := b.page(ctx, url.Values{"prefix": {b.at.under("")}, "max-keys": {"1"}})
+	if refusal, ok := errors.AsType[*fetch.StatusError](err); ok && codeOf(refusal) == "AccessDenied" {
+		err = nil
+	}
+	return header.Get("X-Amz-Bucket-Region"), err
 }
 
 // Location returns the location that was opened.
 func (b *Bucket) Location() Location { return b.at }
 
-var region = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9-]{0,62}$`)
-
-// validRegion reports whether a text may be the name of a region. With others, a
-// server could choose the host that gets the next request.
-func validRegion(text string) bool { return region.MatchString(text) }
-
-func (b *Bucket) currentRegion() string { return b.region.Load().(string) }
-
-// setRegion sets the region of the bucket, and makes the client sign the requests to the bucket there.
-func (b *Bucket) setRegion(region string) {
-	b.region.Store(region)
-	root := b.urlOf("", region)
-	if len(b.opts.Authorities) > 0 {
-		b.opts.Client.Trust(root, b.opts.Authorities)
-	}
-	b.opts.Client.Authorize(root.String(), authorizer{b})
-}
-
 // URL returns the URL of an object, without a signature. The name may be that
 // of a directory, with a slash at the end, or empty.
-func (b *Bucket) URL(name string) *url.URL { return b.urlOf(b.at.under(name), b.currentRegion()) }
+func (b *Bucket) URL(name string) *url.URL { return b.urlOf(b.at.under(name)) }
 
-// urlOf returns the URL of the object with a key in a region, or that of the
-// bucket if the key is empty.
-func (b *Bucket) urlOf(key, region string) *url.URL {
-	u := url.URL{Scheme: "https", Host: awsHost("s3", region), Path: "/" + b.at.Bucket + "/" + key}
+// urlOf returns the URL of the object with a key, or that of the bucket if the key is empty.
+func (b *Bucket) urlOf(key string) *url.URL {
+	u := url.URL{Scheme: "https", Host: "s3." + b.region + ".amazonaws.com", Path: "/" + b.at.Bucket + "/" + key}
+	if strings.HasPrefix(b.region, "cn-") {
+		u.Host += ".cn"
+	}
 	switch {
 	case b.endpoint != nil:
 		u.Scheme, u.Host, u.Path = b.endpoint.Scheme, b.endpoint.Host, b.endpoint.Path+u.Path
@@ -120,11 +129,43 @@ func (b *Bucket) urlOf(key, region string) *url.URL {
 	return &u
 }
 
-// awsHost returns the host of a service in a region of AWS.
-func awsHost(service, region string) string {
-	host := service + "." + region + ".amazonaws.com"
-	if strings.HasPrefix(region, "cn-") {
-		host += ".cn"
+// payloadHeader is the header with the SHA-256 of the body, which is part of a signature.
+const payloadHeader = "X-Amz-Content-Sha256"
+
+// An authorizer signs the requests to a bucket in a region.
+type authorizer struct {
+	*Bucket
+	region string
+}
+
+// Send implements [fetch.Authorizer]. A signature is valid for about 15 minutes, so each try has its own. Without
+// credentials, there is none.
+func (a authorizer) Send(req *http.Request, next http.RoundTripper) (*http.Response, error) {
+	parts := strings.Split(req.URL.Path, "/")
+	if slices.Contains(parts, ".") || slices.Contains(parts, "..") {
+		// Documents in the bucket may contain such URLs, which some servers and proxies resolve to that of another
+		// object.
+		return nil, errors.New(`not requested: the path has a part "." or ".."`)
 	}
-	return host
+	keys, err := a.chain.get(req.Context())
+	if err != nil {
+		return nil, err
+	}
+	req = req.Clone(req.Context())
+	req.URL.RawPath = s3utils.EncodePath(req.URL.Path) // the signature is that of this form
+	if keys.AccessKeyID == "" {
+		req.Header.Del(payloadHeader)
+		return next.RoundTrip(req)
+	}
+	if req.Header.Get(payloadHeader) == "" {
+		none := sha256.Sum256(nil)
+		req.Header.Set(payloadHeader, hex.EncodeToString(none[:]))
+	}
+	return next.RoundTrip(signer.SignV4(*req, keys.AccessKeyID, keys.SecretAccessKey, keys.SessionToken, a.region))
+}
+
+// Hint implements [fetch.Authorizer].
+func (a authorizer) Hint(refusal *fetch.StatusError) string {
+	hint, _ := a.meaning(refusal)
+	return hint
 }

@@ -11,7 +11,7 @@ import (
 	"net/netip"
 	"net/url"
 	"os/exec"
-	"regexp"
+	"runtime"
 	"slices"
 	"sync"
 	"time"
@@ -62,9 +62,10 @@ type Environment struct {
 // profile, the container, and EC2. The first place that has any ends the search. An error there does too, because
 // other credentials would be a surprise; the chain of minio-go continues.
 type chain struct {
-	env     Environment
-	profile map[string]string // the settings of the profile; nil if neither file has it
-	fault   error             // why a file with profiles can't be read
+	Environment        // or what the profile has instead
+	process     string // credential_process of the profile
+	place       string // where the credentials come from, for messages
+
 	client  *fetch.Client
 	direct  *fetch.Client // for addresses of this machine, without a proxy
 	secrets *sources.Secrets
@@ -72,65 +73,31 @@ type chain struct {
 	mu    sync.Mutex // held during a search
 	found bool
 	last  credentials.Value // without an ID for anonymous requests
-	place string            // where they come from, for messages
 }
 
-func newChain(opts Options) *chain {
-	c := &chain{env: opts.Env, client: opts.Client, direct: fetch.New(fetch.Options{}), secrets: opts.Secrets}
-	c.profile, c.fault = opts.Env.settings()
-	return c
-}
-
-// get returns the credentials, which may have to be requested from a service.
-func (c *chain) get(ctx context.Context) (credentials.Value, error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.found && (c.last.Expiration.IsZero() || time.Until(c.last.Expiration) > expiryMargin) {
-		return c.last, nil
-	}
-	got, err := c.search(ctx)
-	if err == nil {
-		c.secrets.Add(got.SecretAccessKey, got.SessionToken)
-		c.found, c.last = true, got
-	}
-	return got, err
-}
-
-// origin returns where the credentials come from, for messages.
-func (c *chain) origin() string {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return cmp.Or(c.place, "the environment")
-}
-
-// search looks in all places.
-func (c *chain) search(ctx context.Context) (got credentials.Value, err error) {
-	e := c.env
-	inProfile := func(setting string) bool { return c.profile[setting] != "" }
+func newChain(opts Options) (*chain, error) {
+	c := &chain{Environment: opts.Env, client: opts.Client, direct: fetch.New(fetch.Options{}), secrets: opts.Secrets}
+	p, err := c.settings()
+	c.Region = cmp.Or(c.Region, p["region"])
+	inProfile := func(setting string) bool { return p[setting] != "" }
 	switch {
-	case e.AccessKeyID+e.SecretAccessKey != "":
+	case c.AccessKeyID+c.SecretAccessKey != "":
 		c.place = "AWS_ACCESS_KEY_ID"
-		got.AccessKeyID, got.SecretAccessKey, got.SessionToken = e.AccessKeyID, e.SecretAccessKey, e.SessionToken
-	case e.TokenFile != "":
+	case c.TokenFile != "":
 		c.place = "AWS_WEB_IDENTITY_TOKEN_FILE"
-		got, err = c.assumeRole(ctx, e.TokenFile, e.RoleARN, e.SessionName)
-	case c.fault != nil, c.profile == nil && e.Profile != "", slices.ContainsFunc(profileSettings, inProfile):
-		c.place = fmt.Sprintf("the profile %q", cmp.Or(e.Profile, "default"))
-		got, err = c.fromProfile(ctx)
-	case e.ContainerURL != "":
+	case p == nil && c.Profile != "", slices.ContainsFunc(profileSettings, inProfile):
+		c.Profile = cmp.Or(c.Profile, "default")
+		c.place = fmt.Sprintf("the profile %q", c.Profile)
+		c.AccessKeyID, c.SecretAccessKey = p["aws_access_key_id"], p["aws_secret_access_key"]
+		c.SessionToken, c.process = p["aws_session_token"], p["credential_process"]
+		c.TokenFile, c.RoleARN, c.SessionName = p["web_identity_token_file"], p["role_arn"], p["role_session_name"]
+		c.ContainerURL, c.NoMetadata = "", true
+	case c.ContainerURL != "":
 		c.place = "the container"
-		got, err = c.container(ctx)
-	case !e.NoMetadata:
+	case !c.NoMetadata:
 		c.place = "the EC2 instance"
-		got, _ = ask(ctx, c.direct, metadataTimeout, credentials.IAM{Endpoint: metadataService}) // or there is none
 	}
-	if err == nil && (got.AccessKeyID == "") != (got.SecretAccessKey == "") {
-		err = errors.New("the access key or the secret key is missing")
-	}
-	if err != nil {
-		err = fmt.Errorf("credentials of %s: %w", c.place, err)
-	}
-	return got, cmp.Or(err, ctx.Err())
+	return c, err
 }
 
 // profileSettings are the settings that describe credentials. A profile with credentials has one of them.
@@ -142,78 +109,100 @@ var profileSettings = []string{
 // settings returns the settings of the profile. They are nil if neither file has it. Those in the file of credentials
 // take precedence.
 func (e Environment) settings() (all map[string]string, err error) {
+	form := ini.LoadOptions{Loose: true, InsensitiveKeys: true, AllowNestedValues: true, IgnoreContinuation: true}
+	read, err := ini.LoadSources(form, e.ConfigFile, e.CredentialsFile)
+	if err != nil {
+		return nil, err
+	}
 	name := cmp.Or(e.Profile, "default")
-	files := []struct{ path, section string }{
-		{e.CredentialsFile, name}, {e.ConfigFile, "profile " + name}, {e.ConfigFile, name},
-	}
-	if name != "default" {
-		files = files[:2] // only that one may be without the word
-	}
-	for _, file := range files {
-		form := ini.LoadOptions{Loose: true, InsensitiveKeys: true, AllowNestedValues: true, IgnoreContinuation: true}
-		read, err := ini.LoadSources(form, file.path)
-		if err != nil {
-			return nil, err
-		}
-		if section, err := read.GetSection(file.section); err == nil {
+	for _, title := range []string{name, "profile " + name} { // in the file with settings, it has that word
+		if section, err := read.GetSection(title); err == nil {
 			found := section.KeysHash()
-			maps.Copy(found, all) // what the files before have
+			maps.Copy(found, all)
 			all = found
 		}
 	}
 	return all, nil
 }
 
-// region returns the region in the environment, or else that of the profile, or "".
-func (c *chain) region() string { return cmp.Or(c.env.Region, c.profile["region"]) }
-
-// fromProfile returns the credentials in the settings of the profile, or those that they describe.
-func (c *chain) fromProfile(ctx context.Context) (got credentials.Value, err error) {
-	p := c.profile
-	got.AccessKeyID, got.SecretAccessKey = p["aws_access_key_id"], p["aws_secret_access_key"]
-	got.SessionToken = p["aws_session_token"]
-	switch {
-	case c.fault != nil:
-		return got, c.fault
-	case got.AccessKeyID+got.SecretAccessKey != "":
-		return got, nil
-	case p == nil:
-		err = fmt.Errorf("it does not exist in %s or %s", c.env.ConfigFile, c.env.CredentialsFile)
-		return got, sources.WithHint(err,
-			"correct AWS_PROFILE, or add the profile with: aws configure --profile %s", c.env.Profile)
-	case p["role_arn"] != "" && p["web_identity_token_file"] != "":
-		return c.assumeRole(ctx, p["web_identity_token_file"], p["role_arn"], p["role_session_name"])
-	case p["credential_process"] != "":
-		return process(ctx, p["credential_process"])
+// get returns the credentials, which may have to be requested from a service.
+func (c *chain) get(ctx context.Context) (credentials.Value, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.found && (c.last.Expiration.IsZero() || time.Until(c.last.Expiration) > expiryMargin) {
+		return c.last, nil
 	}
-	return got, sources.WithHint(errors.New("it requires the AWS CLI to sign in"),
-		`run: eval "$(aws configure export-credentials --profile %s --format env)"`, cmp.Or(c.env.Profile, "default"))
+	got, err := c.search(ctx)
+	switch {
+	case ctx.Err() != nil:
+		return got, ctx.Err()
+	case err != nil:
+		return got, fmt.Errorf("credentials of %s: %w", c.place, err)
+	}
+	c.secrets.Add(got.SecretAccessKey, got.SessionToken)
+	c.found, c.last = true, got
+	return got, nil
 }
 
-// process runs the program in credential_process.
-func process(ctx context.Context, command string) (credentials.Value, error) {
-	// Words are split at spaces outside of quotes. A backslash is an ordinary character, as in paths of Windows.
-	words := regexp.MustCompile(`([^\s"']|"[^"]*"|'[^']*')+`).FindAllString(command, -1)
-	if len(words) == 0 {
-		return credentials.Value{}, errors.New("credential_process names no program")
-	}
-	quotes := regexp.MustCompile(`"([^"]*)"|'([^']*)'`)
-	for i, word := range words {
-		words[i] = quotes.ReplaceAllString(word, "$1$2")
-	}
-	ctx, cancel := context.WithTimeoutCause(ctx, processTimeout, fmt.Errorf("no answer within %s", processTimeout))
-	defer cancel()
-	cmd := exec.CommandContext(ctx, words[0], words[1:]...)
-	cmd.WaitDelay = time.Second // for its child processes
-	out, err := cmd.Output()
-	if err != nil {
-		return credentials.Value{}, fmt.Errorf("credential_process: %w", cmp.Or(context.Cause(ctx), err))
-	}
-	var got credentials.Value // encoding/json ignores the case of names
-	if json.Unmarshal(out, &got) != nil {
-		return got, errors.New("credential_process: the output is not valid JSON") // the error might quote it
+// search returns the credentials in the environment or the profile, or those from the place that these name.
+func (c *chain) search(ctx context.Context) (got credentials.Value, err error) {
+	var service credentials.IAM
+	switch {
+	case c.AccessKeyID != "" && c.SecretAccessKey != "":
+		got.AccessKeyID, got.SecretAccessKey, got.SessionToken = c.AccessKeyID, c.SecretAccessKey, c.SessionToken
+		return got, nil
+	case c.AccessKeyID+c.SecretAccessKey != "":
+		return got, errors.New("the access key or the secret key is missing")
+	case c.process != "":
+		return process(ctx, c.process)
+	case c.TokenFile != "":
+		token, err := disk.ReadFile(c.TokenFile, maxToken)
+		if c.RoleARN == "" { // then the library would send the token elsewhere
+			err = errors.New("AWS_ROLE_ARN is missing")
+		}
+		if err != nil {
+			return got, fmt.Errorf("%s: %w", c.TokenFile, disk.Cause(err))
+		}
+		c.secrets.Add(string(token)) // an answer may repeat it
+		service.Region, service.EKSIdentity.TokenFile, service.EKSIdentity.RoleARN = c.Region, c.TokenFile, c.RoleARN
+		service.EKSIdentity.RoleSessionName = cmp.Or(c.SessionName, "larder")
+		return ask(ctx, c.client, roleTimeout, service)
+	case c.ContainerURL != "":
+		u, err := url.Parse(c.ContainerURL)
+		if err != nil || u.Scheme != "https" && (u.Scheme != "http" || !local(u.Hostname())) {
+			return got, errors.New("AWS_CONTAINER_CREDENTIALS_FULL_URI is neither an https URL nor an address of this machine")
+		}
+		service.Container.CredentialsFullURI = c.ContainerURL
+		return ask(ctx, c.direct, roleTimeout, service)
+	case !c.NoMetadata:
+		service.Endpoint = metadataService
+		got, _ = ask(ctx, c.direct, metadataTimeout, service) // or there is none
+	case c.place != "":
+		return got, sources.WithHint(fmt.Errorf("it has no keys in %s or %s", c.CredentialsFile, c.ConfigFile),
+			`if the AWS CLI signs in, run: eval "$(aws configure export-credentials --profile %s --format env)"`, c.Profile)
 	}
 	return got, nil
+}
+
+// process runs the command in credential_process, in a shell as the SDK for Go of AWS.
+func process(ctx context.Context, command string) (got credentials.Value, err error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, processTimeout, fmt.Errorf("no answer within %s", processTimeout))
+	defer cancel()
+	cmd := exec.CommandContext(ctx, "sh", "-c", command)
+	if runtime.GOOS == "windows" {
+		cmd = exec.CommandContext(ctx, "cmd.exe", "/C", command)
+	}
+	cmd.WaitDelay = time.Second // for its child processes
+	out, err := cmd.Output()
+	err = cmp.Or(context.Cause(ctx), err)
+	// Unmarshal ignores the case of names. Its error might quote the output.
+	if err == nil && (json.Unmarshal(out, &got) != nil || got.AccessKeyID == "" || got.SecretAccessKey == "") {
+		err = errors.New("the output is not credentials in JSON")
+	}
+	if err != nil {
+		err = fmt.Errorf("credential_process: %w", err)
+	}
+	return got, err
 }
 
 // ask returns what a service answers, without following redirects.
@@ -225,42 +214,7 @@ func ask(
 	client := &http.Client{Transport: over, CheckRedirect: func(*http.Request, []*http.Request) error {
 		return http.ErrUseLastResponse
 	}}
-	got, err := service.RetrieveWithCredContext(&credentials.CredContext{Context: ctx, Client: client})
-	if sent, ok := errors.AsType[*url.Error](err); ok {
-		err = sent.Err
-	}
-	return got, err
-}
-
-// assumeRole exchanges the token of an identity provider for the credentials of a role.
-func (c *chain) assumeRole(ctx context.Context, tokenFile, role, session string) (credentials.Value, error) {
-	token, err := disk.ReadFile(tokenFile, maxToken)
-	if role == "" {
-		err = errors.New("AWS_ROLE_ARN is missing")
-	}
-	if err != nil {
-		return credentials.Value{}, fmt.Errorf("%s: %w", tokenFile, disk.Cause(err))
-	}
-	c.secrets.Add(string(token)) // an answer may repeat it
-	service := credentials.IAM{Region: c.region()}
-	service.EKSIdentity.TokenFile, service.EKSIdentity.RoleARN = tokenFile, role
-	service.EKSIdentity.RoleSessionName = cmp.Or(session, "larder")
-	got, err := ask(ctx, c.client, roleTimeout, service)
-	if err != nil {
-		err = sources.WithHint(err, "check that the role %s trusts the token in %s", role, tokenFile)
-	}
-	return got, err
-}
-
-// container returns the credentials of a container of ECS or EKS.
-func (c *chain) container(ctx context.Context) (got credentials.Value, err error) {
-	u, err := url.Parse(c.env.ContainerURL)
-	if err != nil || u.Scheme != "https" && (u.Scheme != "http" || !local(u.Hostname())) {
-		return got, errors.New("AWS_CONTAINER_CREDENTIALS_FULL_URI is neither an https URL nor an address of this machine")
-	}
-	service := credentials.IAM{}
-	service.Container.CredentialsFullURI = c.env.ContainerURL
-	return ask(ctx, c.direct, roleTimeout, service)
+	return service.RetrieveWithCredContext(&credentials.CredContext{Context: ctx, Client: client})
 }
 
 // local reports whether a host is this machine, or an address at which container services answer on it.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 
 	"github.com/larder-cli/larder/sources"
@@ -15,10 +16,6 @@ var (
 	// ErrChanged matches the error of a conditional write of an object that another writer has created, changed or
 	// removed.
 	ErrChanged = errors.New("changed by another writer")
-
-	// ErrNoConditions matches the error of a conditional write to a store that has none. Not all such stores return
-	// an error: some ignore conditions.
-	ErrNoConditions = errors.New("the store does not support conditional writes")
 
 	errNoBucket = errors.New("the bucket does not exist")
 )
@@ -34,18 +31,15 @@ type Error struct {
 	kind error // such as ErrChanged; nil for others
 }
 
-func (e *Error) Error() string { return e.Subject + ": " + e.reason() }
-
-// reason returns the text of the error without its subject.
-func (e *Error) reason() string {
-	failed, sent := errors.AsType[*fetch.Error](e.Err)
-	switch {
-	case e.kind != nil && !errors.Is(e.kind, fetch.ErrUnauthorized):
-		return e.kind.Error()
-	case sent:
-		return failed.Err.Error()
+func (e *Error) Error() string {
+	text := e.Err.Error()
+	if failed, sent := errors.AsType[*fetch.Error](e.Err); sent {
+		text = failed.Err.Error()
 	}
-	return e.Err.Error()
+	if e.kind != nil && !errors.Is(e.kind, fetch.ErrUnauthorized) {
+		text = e.kind.Error()
+	}
+	return e.Subject + ": " + text
 }
 
 // Is reports whether e is of the kind of target.
@@ -58,12 +52,11 @@ func (e *Error) Unwrap() error { return e.Err }
 // Cause returns what is wrong with the bucket, which other requests to it share. It is empty if only this request may
 // have failed, or if that is what e wraps.
 func (e *Error) Cause() string {
-	switch {
-	case errors.Is(e.kind, errNoBucket), errors.Is(e.kind, ErrNoConditions), errors.Is(e.kind, fetch.ErrUnauthorized):
-		bucket, _, _ := strings.Cut(e.Subject[len(scheme):], "/")
-		return scheme + bucket + ": " + e.reason()
+	if !slices.Contains([]error{errNoBucket, fetch.ErrUnauthorized}, e.kind) {
+		return ""
 	}
-	return ""
+	bucket, _, _ := strings.Cut(e.Subject[len(scheme):], "/")
+	return scheme + bucket + strings.TrimPrefix(e.Error(), e.Subject)
 }
 
 // fail returns an error of this package about the object with a key, or about the bucket.
@@ -96,14 +89,14 @@ func codeOf(refusal *fetch.StatusError) string { return append(refusal.Codes, ""
 func (b *Bucket) meaning(refusal *fetch.StatusError) (hint string, kind error) {
 	status, code, host := refusal.Code, codeOf(refusal), b.URL("").Host
 	conditional := refusal.Request.Header.Get("If-Match")+refusal.Request.Header.Get("If-None-Match") != ""
-	aboutBucket := refusal.Request.URL.Path == b.urlOf("", "").Path // stores name a missing bucket
+	aboutBucket := refusal.Request.URL.Path == b.urlOf("").Path // stores name a missing bucket
 	absent := code == "NoSuchKey" || code == "" && status == http.StatusNotFound && !aboutBucket
 	switch {
 	case status == http.StatusPreconditionFailed, code == "ConditionalRequestConflict", conditional && absent:
 		return "", ErrChanged
 	case conditional && status == http.StatusNotImplemented:
 		return "use a store with conditional writes, or update it; " +
-			"without them, copy the mirror with another tool, one copy at a time", ErrNoConditions
+			"without them, copy the mirror with another tool, one copy at a time", nil
 	case code == "NoSuchBucket":
 		return fmt.Sprintf("create the bucket on %s, or name the store that has it in --endpoint", host), errNoBucket
 	case absent:
@@ -113,15 +106,17 @@ func (b *Bucket) meaning(refusal *fetch.StatusError) (hint string, kind error) {
 			"%s doesn't answer like one", host), nil
 	case status < 400:
 		return "name the address that the store redirects to in --endpoint", nil
+	case code == "AuthorizationHeaderMalformed":
+		return "set AWS_REGION to the region of the store", nil
 	case !errors.Is(refusal, fetch.ErrUnauthorized):
 		return "", nil
 	case !refusal.Credentials:
 		hint = "no credentials were found: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_PROFILE"
 	case code == "SignatureDoesNotMatch":
-		hint = "correct the secret of the access key from " + b.chain.origin() +
+		hint = "correct the secret of the access key from " + b.chain.place +
 			", or set AWS_REGION to the region of the store"
 	default:
-		hint = "check the access key from " + b.chain.origin() + ", and the permissions of its user in this bucket"
+		hint = "check the access key from " + b.chain.place + ", and the permissions of its user in this bucket"
 	}
 	return hint, fetch.ErrUnauthorized
 }

@@ -29,7 +29,7 @@ func TestFinalErrors(t *testing.T) {
 		{412, "PreconditionFailed", "", bucket.ErrChanged, "changed by another writer", ""},
 		{409, "ConditionalRequestConflict", "", bucket.ErrChanged, "changed by another writer", ""},
 		{404, "NoSuchKey", "", bucket.ErrChanged, "changed by another writer", ""},
-		{501, "NotImplemented", "A header is not implemented", bucket.ErrNoConditions, "does not support conditional writes", "use a store with conditional writes"},
+		{501, "NotImplemented", "A header is not implemented", nil, `501 Not Implemented ("NotImplemented: A header is not implemented")`, "use a store with conditional writes"},
 		{403, "AccessDenied", "Access Denied", fetch.ErrUnauthorized, `403 Forbidden ("AccessDenied: Access Denied")`, "the permissions of its user"},
 		{403, "SignatureDoesNotMatch", "", fetch.ErrUnauthorized, "SignatureDoesNotMatch", "correct the secret of the access key"},
 		{404, "NoSuchBucket", "", sources.ErrNotFound, "s3://mirror: the bucket does not exist", "create the bucket"},

@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"hash"
 	"io"
+	"maps"
 	"net/http"
 	"net/url"
 	"strings"
@@ -33,29 +34,26 @@ const (
 func (b *Bucket) do(
 	ctx context.Context, key string, query url.Values, call fetch.Call, msg fetch.Message,
 ) (header http.Header, body []byte, err error) {
-	at := b.urlOf(key, b.currentRegion())
+	at := b.urlOf(key)
 	at.RawQuery = query.Encode()
 	call.URL = at.String()
 	header, body, err = b.opts.Client.Send(ctx, call, msg)
 	return header, body, b.failure(ctx, key, err)
 }
 
-// A Condition is when a write takes place. The zero Condition is always.
-type Condition struct{ header, value string }
-
 // IfETag is the condition that the object has the ETag. An empty one means that there is no object with the name.
-func IfETag(etag string) Condition {
+func IfETag(etag string) http.Header {
 	if etag == "" {
-		return Condition{"If-None-Match", "*"}
+		return http.Header{"If-None-Match": {"*"}}
 	}
-	return Condition{"If-Match", `"` + etag + `"`}
+	return http.Header{"If-Match": {`"` + etag + `"`}}
 }
 
 // WriteOptions adjust [Bucket.Put] and [Bucket.Upload]. The zero options write in any case.
 type WriteOptions struct {
 	ContentType  string // empty means application/octet-stream
 	CacheControl string
-	Only         Condition
+	Only         http.Header       // the condition of the write, such as [IfETag]; nil means that there is none
 	Sent         func(bytes int64) // see [fetch.Call]
 }
 
@@ -73,8 +71,8 @@ func (b *Bucket) Put(ctx context.Context, name string, data []byte, opts WriteOp
 	return etag, err
 }
 
-// Upload writes an object of a known size and SHA-256, and returns its ETag. If the contents differ from sum, or change
-// meanwhile, Upload fails and writes no object.
+// Upload writes an object of a known size and SHA-256, and returns its ETag. If the contents differ from sum, because
+// they have changed since they were hashed, Upload fails, and the store refuses them too.
 func (b *Bucket) Upload(
 	ctx context.Context, name string, from io.ReaderAt, size int64, sum [32]byte, opts WriteOptions,
 ) (etag string, err error) {
@@ -82,16 +80,14 @@ func (b *Bucket) Upload(
 	if err != nil {
 		return "", err
 	}
-	header := http.Header{}
+	header := http.Header{payloadHeader: {hex.EncodeToString(sum[:])}}
 	header.Set("Content-Type", cmp.Or(opts.ContentType, "application/octet-stream"))
-	header.Set(payloadHeader, hex.EncodeToString(sum[:]))
-	for name, value := range map[string]string{"Cache-Control": opts.CacheControl, opts.Only.header: opts.Only.value} {
-		if value != "" {
-			header.Set(name, value)
-		}
+	if opts.CacheControl != "" {
+		header.Set("Cache-Control", opts.CacheControl)
 	}
+	maps.Copy(header, opts.Only)
 	put := fetch.Message{Method: http.MethodPut, Header: header, Size: size, Body: func() io.Reader {
-		return &sealed{Reader: io.NewSectionReader(from, 0, size), hash: sha256.New(), sum: sum, left: size}
+		return hashed{io.NewSectionReader(from, 0, size), sha256.New(), sum}
 	}}
 	header, _, err = b.do(ctx, key, nil, fetch.Call{Sent: opts.Sent}, put)
 	return etagOf(header), err
@@ -100,25 +96,19 @@ func (b *Bucket) Upload(
 // etagOf returns the ETag in an answer, as [IfETag] takes it.
 func etagOf(header http.Header) string { return strings.Trim(header.Get("ETag"), `"`) }
 
-// Sealed contents withhold their end if they have changed since they were hashed, so that they become no object, also
-// in a store that doesn't compare the SHA-256.
-type sealed struct {
+// Hashed contents fail at their end if they differ from sum, so that they aren't sent again.
+type hashed struct {
 	io.Reader
-	hash hash.Hash
-	sum  [sha256.Size]byte
-	left int64
+	hash.Hash
+	sum [sha256.Size]byte
 }
 
 // Read implements [io.Reader].
-func (s *sealed) Read(p []byte) (int, error) {
-	n, err := s.Reader.Read(p)
-	s.hash.Write(p[:n])
-	s.left -= int64(n)
-	switch {
-	case err != nil && !errors.Is(err, io.EOF):
-		return 0, fmt.Errorf("not uploaded: the contents can't be read: %w", err)
-	case errors.Is(err, io.EOF) && s.left > 0, s.left == 0 && [sha256.Size]byte(s.hash.Sum(nil)) != s.sum:
-		return 0, errors.New("not uploaded: the contents have changed since they were hashed")
+func (h hashed) Read(p []byte) (int, error) {
+	n, err := h.Reader.Read(p)
+	h.Write(p[:n])
+	if errors.Is(err, io.EOF) && [sha256.Size]byte(h.Sum(nil)) != h.sum {
+		err = errors.New("not uploaded: the contents have changed since they were hashed")
 	}
 	return n, err
 }
@@ -157,9 +147,9 @@ func (b *Bucket) Delete(ctx context.Context, names ...string) error {
 
 // Info describes an object in a listing.
 type Info struct {
-	Name     string // relative to the location
-	Size     int64  // in bytes
-	Modified time.Time
+	Name     string    `xml:"Key"` // relative to the location
+	Size     int64     // in bytes
+	Modified time.Time `xml:"LastModified"`
 }
 
 // A page is one of a listing, as the store returns it.
@@ -167,22 +157,18 @@ type page struct {
 	XMLName               xml.Name `xml:"ListBucketResult"`
 	IsTruncated           bool
 	NextContinuationToken string
-	Contents              []struct {
-		Key          string
-		Size         int64
-		LastModified time.Time
-	}
+	Contents              []Info // with keys as names
 }
 
 // page requests a page of a listing.
-func (b *Bucket) page(ctx context.Context, query url.Values) (p page, err error) {
+func (b *Bucket) page(ctx context.Context, query url.Values) (p page, header http.Header, err error) {
 	query.Set("list-type", "2")
-	_, body, err := b.do(ctx, "", query, fetch.Call{Limit: maxPage}, fetch.Message{Method: http.MethodGet})
+	header, body, err := b.do(ctx, "", query, fetch.Call{Limit: maxPage}, fetch.Message{Method: http.MethodGet})
 	if err == nil && xml.Unmarshal(body, &p) != nil {
 		err = sources.WithHint(b.fail("", errors.New("the answer is not that of an S3-compatible store")),
 			"check the endpoint: %s", b.URL("").Host)
 	}
-	return p, err
+	return p, header, err
 }
 
 // List calls each for the objects whose names begin with a prefix, ordered by key, until it returns an error. The
@@ -192,21 +178,21 @@ func (b *Bucket) List(ctx context.Context, prefix string, each func(Info) error)
 	root := b.at.under("")
 	query := url.Values{"prefix": {root + prefix}}
 	for pages, objects := 0, 0; pages < maxPages && objects <= maxObjects; pages++ {
-		p, err := b.page(ctx, query)
+		p, _, err := b.page(ctx, query)
 		if err != nil {
 			return err
 		}
 		objects += len(p.Contents)
 		for _, o := range p.Contents {
-			name, ok := strings.CutPrefix(o.Key, root)
+			name, ok := strings.CutPrefix(o.Name, root)
 			if !ok || !strings.HasPrefix(name, prefix) || o.Size < 0 {
-				err := fmt.Errorf("the store listed %q with a size of %d bytes, and below %q", o.Key, o.Size, root+prefix)
+				err := fmt.Errorf("the store listed %q with a size of %d bytes, and below %q", o.Name, o.Size, root+prefix)
 				return b.fail("", err)
 			}
-			if !valid(name) {
+			if o.Name = name; !valid(name) {
 				continue
 			}
-			if err := each(Info{name, o.Size, o.LastModified}); err != nil {
+			if err := each(o); err != nil {
 				return err
 			}
 		}

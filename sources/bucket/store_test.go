@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
@@ -98,7 +99,7 @@ func TestPages(t *testing.T) {
 func TestConditions(t *testing.T) {
 	_, b := open(t, "s3://mirror")
 	ctx := t.Context()
-	write := func(text string, only bucket.Condition) (string, error) {
+	write := func(text string, only http.Header) (string, error) {
 		return b.Put(ctx, "index.json", []byte(text), bucket.WriteOptions{Only: only})
 	}
 	_, err := write("1", bucket.IfETag("none"))

@@ -19,6 +19,12 @@ import (
 	"github.com/larder-cli/larder/sources"
 )
 
+// Refusal returns the error for the answer to a request of an [Authorizer], such as one for a token. It is like that for
+// the same answer to the request that needs it. The beginning of the body is in memory after that.
+func (c *Client) Refusal(needs *http.Request, resp *http.Response) error {
+	return (&answer{client: c, resp: resp, asked: needs.URL, at: needs.URL}).refusal()
+}
+
 // refusal returns the error for a response with an unexpected status. The beginning of its body is in memory after
 // that.
 func (a *answer) refusal() error {

@@ -1,17 +1,14 @@
 package oci
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"net/http"
 	"net/url"
 	"strings"
-	"sync"
 	"sync/atomic"
 
 	"golang.org/x/net/publicsuffix"
@@ -21,9 +18,6 @@ import (
 	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/fetch"
 )
-
-// maxRefusal is how much of the body of a refusal is kept, in bytes.
-const maxRefusal = 64 << 10
 
 // Access is how requests to registries are authenticated. All functions may be nil.
 type Access struct {
@@ -50,23 +44,18 @@ type Credentials struct {
 	From string // where they are configured, for messages
 }
 
-// An authorizer authenticates the requests to a registry.
+// An authorizer authenticates the requests to a repository. Others may have other credentials.
 type authorizer struct {
-	registry string // as in addresses of repositories
-	access   Access
-	known    sync.Map // *granted, by the name of the repository
-}
-
-// granted is the access to a repository. Others may have other credentials.
-type granted struct {
+	client *fetch.Client
+	of     Repository
+	access Access
 	tokens auth.Cache
 	used   atomic.Bool // whether there are credentials, and they were requested
 }
 
-// of returns the access to a repository.
-func (a *authorizer) of(name string) *granted {
-	g, _ := a.known.LoadOrStore(name, &granted{tokens: auth.NewCache()})
-	return g.(*granted)
+// authorize makes the client authenticate its requests below a path in the API of the registry, for a repository.
+func (m *Mirror) authorize(of Repository, path string) {
+	m.client.Authorize(of.root(path), &authorizer{client: m.client, of: of, access: m.access, tokens: auth.NewCache()})
 }
 
 // A roundTripper is a function as [http.RoundTripper].
@@ -75,148 +64,87 @@ type roundTripper func(*http.Request) (*http.Response, error)
 // RoundTrip implements [http.RoundTripper].
 func (f roundTripper) RoundTrip(req *http.Request) (*http.Response, error) { return f(req) }
 
-// A failure is an error, or a refusal with its body in memory. It reaches the requests that wait for the same token
-// through the library, which would lose the answer of a token server, and so the wait that it requests.
-type failure struct {
-	error
-	refusal http.Response // without a status for an error
-	body    []byte
-}
-
-// result returns the failure as that of a request.
-func (f *failure) result() (*http.Response, error) {
-	if f.refusal.StatusCode == 0 {
-		return nil, f.error
-	}
-	resp := f.refusal
-	resp.Body, resp.ContentLength = io.NopCloser(bytes.NewReader(f.body)), int64(len(f.body))
-	return &resp, nil
-}
-
 // Send implements [fetch.Authorizer]. The library sends the request, gets a token if the registry requires one, and
-// sends it again.
+// sends it again. What a token server answers is the answer to all requests that wait for the same token.
 func (a *authorizer) Send(req *http.Request, next http.RoundTripper) (*http.Response, error) {
-	name := nameIn(req.URL.Path)
-	g := a.of(name)
-	var denied *failure // the answer to the request itself, which the library drops
+	var denied error // what the registry answered, which the library drops if there are no credentials
 	over := roundTripper(func(r *http.Request) (*http.Response, error) {
-		own, server := *r.URL == *req.URL, fetch.Printable(r.URL.Host)
-		if err := a.checkRealm(r); err != nil && !own {
-			return nil, &failure{error: err}
+		if *r.URL == *req.URL {
+			resp, err := next.RoundTrip(r)
+			if err == nil && resp.StatusCode == http.StatusUnauthorized {
+				denied = a.client.Refusal(req, resp)
+			}
+			return resp, err
+		}
+		if err := a.checkRealm(r); err != nil {
+			return nil, err
 		}
 		resp, err := next.RoundTrip(r)
-		switch {
-		case err != nil && own:
-			return nil, &failure{error: err}
-		case err != nil:
-			return nil, &failure{error: fmt.Errorf("the token server %s: %w", server, err)}
-		case own && resp.StatusCode != http.StatusUnauthorized, !own && resp.StatusCode == http.StatusOK:
-			return resp, nil
+		if err == nil && resp.StatusCode != http.StatusOK {
+			err = a.client.Refusal(req, resp)
 		}
-		body, _ := io.ReadAll(io.LimitReader(resp.Body, maxRefusal))
-		resp.Body.Close()
-		refused := &failure{errors.New(resp.Status), *resp, body}
-		switch {
-		case own:
-			denied = refused
-			return refused.result()
-		case resp.StatusCode < 400:
-			err := fmt.Errorf("the token server %s answered with the status %d", server, resp.StatusCode)
-			return nil, &failure{error: err}
+		if err != nil {
+			return nil, fmt.Errorf("the token server %s: %w", fetch.Printable(r.URL.Host), err)
 		}
-		return nil, refused
+		return resp, nil
 	})
 	client := auth.Client{
-		ClientID: "larder", Cache: g.tokens,
+		ClientID: "larder", Cache: a.tokens, Credential: a.credential,
 		Client: &http.Client{Transport: over, CheckRedirect: func(*http.Request, []*http.Request) error {
 			return http.ErrUseLastResponse
 		}},
-		Credential: func(ctx context.Context, host string) (auth.Credential, error) {
-			if host != req.URL.Host || a.access.Credentials == nil {
-				return auth.EmptyCredential, nil
-			}
-			c, err := a.access.Credentials(ctx, Repository{a.registry, name})
-			if err != nil {
-				return auth.EmptyCredential, &failure{error: err}
-			}
-			g.used.Store(c != Credentials{})
-			return auth.Credential{
-				Username: c.Username, Password: c.Password, AccessToken: c.AccessToken, RefreshToken: c.RefreshToken,
-			}, nil
-		},
 	}
-	resp, err := client.Do(req.WithContext(a.scoped(req.Context(), name, req.URL.Query().Get("from"))))
-	if err == nil {
+	ref, actions := registry.Reference{Registry: a.of.Registry, Repository: a.of.Name}, []string{auth.ActionPull}
+	if a.access.Push {
+		actions = append(actions, auth.ActionPush) // so that one token suffices
+	}
+	resp, err := client.Do(req.WithContext(auth.AppendRepositoryScope(req.Context(), ref, actions...)))
+	sent, ok := errors.AsType[*url.Error](err)
+	switch {
+	case err == nil:
 		return resp, nil
+	case errors.Is(err, auth.ErrBasicCredentialNotFound):
+		return nil, denied
+	case ok:
+		return nil, sent.Err // without the URL
 	}
-	failed, ok := errors.AsType[*failure](err)
-	if errors.Is(err, auth.ErrBasicCredentialNotFound) {
-		failed, ok = denied, true
-	}
-	if ok {
-		return failed.result()
-	}
-	return nil, cmp.Or(errors.Unwrap(err), err) // without the method and the URL
+	return nil, cmp.Or(errors.Unwrap(err), err) // the same
 }
 
-// scoped returns a context for requests about a repository, so that a token is requested for what they need.
-// From is the repository that a blob is mounted from, if any.
-func (a *authorizer) scoped(ctx context.Context, name, from string) context.Context {
-	ref := registry.Reference{Registry: a.registry, Repository: name}
-	if name == "" {
-		return auth.WithScopesForHost(ctx, ref.Host(), auth.ScopeRegistryCatalog)
+// credential returns the credentials for the repository, for the library.
+func (a *authorizer) credential(ctx context.Context, _ string) (auth.Credential, error) {
+	if a.access.Credentials == nil {
+		return auth.EmptyCredential, nil
 	}
-	actions := []string{auth.ActionPull}
-	if a.access.Push {
-		actions = append(actions, auth.ActionPush)
-	}
-	ctx = auth.AppendRepositoryScope(ctx, ref, actions...)
-	if from != "" {
-		ref.Repository = from
-		ctx = auth.AppendRepositoryScope(ctx, ref, auth.ActionPull)
-	}
-	return ctx
+	c, err := a.access.Credentials(ctx, a.of)
+	a.used.Store(c != Credentials{})
+	return auth.Credential{
+		Username: c.Username, Password: c.Password, AccessToken: c.AccessToken, RefreshToken: c.RefreshToken,
+	}, err
 }
 
 // Hint implements [fetch.Authorizer].
 func (a *authorizer) Hint(refusal *fetch.StatusError) string {
-	at, err := url.Parse(refusal.URL) // the request may have been one for a token
-	if a.access.Hint == nil || err != nil || !errors.Is(refusal, fetch.ErrUnauthorized) {
+	if a.access.Hint == nil || !errors.Is(refusal, fetch.ErrUnauthorized) {
 		return ""
 	}
-	name := nameIn(at.Path)
-	return a.access.Hint(Repository{a.registry, name}, a.of(name).used.Load())
-}
-
-// nameIn returns the name of the repository in a path of the API, and "" if there is none. A name may contain the words
-// of the API.
-func nameIn(path string) string {
-	name, end := strings.TrimPrefix(path, "/v2/"), 0
-	for _, part := range []string{"/manifests/", "/blobs/", "/tags/list", "/referrers/"} {
-		end = max(end, strings.LastIndex(name, part))
-	}
-	return name[:end]
+	return a.access.Hint(a.of, a.used.Load())
 }
 
 // checkRealm returns an error for a request with credentials to a token server that must not get them. A registry may
 // name any server. Only one in its domain, or one that the user has configured, gets the credentials for the registry.
 func (a *authorizer) checkRealm(req *http.Request) error {
-	if req.Header.Get("Authorization") == "" && req.Method == http.MethodGet || a.issuesTokens(req.URL) {
+	host := registry.Reference{Registry: a.of.Registry}.Host()
+	configured := a.access.TokenServer != nil && strings.EqualFold(req.URL.Host, a.access.TokenServer(a.of.Registry))
+	bare := req.Header.Get("Authorization") == "" && req.Method == http.MethodGet
+	if bare || configured || inDomain(plainHost(host), plainHost(req.URL.Host)) {
 		return nil
 	}
 	server := fetch.Printable(req.URL.Host)
 	err := fmt.Errorf("%s names the token server %s, which is not in its domain: no credentials were sent",
-		a.registry, server)
+		a.of.Registry, server)
 	return sources.WithHint(err, "if the token server belongs to the registry, "+
-		`add host "%s" { token_server = "%s" } to Larder's own file, larder/config.hcl`, a.registry, server)
-}
-
-// issuesTokens reports whether a token server may get the credentials for the registry.
-func (a *authorizer) issuesTokens(server *url.URL) bool {
-	if a.access.TokenServer != nil && strings.EqualFold(server.Host, a.access.TokenServer(a.registry)) {
-		return true
-	}
-	return inDomain(plainHost(registry.Reference{Registry: a.registry}.Host()), plainHost(server.Host))
+		`add host "%s" { token_server = "%s" } to Larder's own file, larder/config.hcl`, a.of.Registry, server)
 }
 
 // plainHost returns a host in lower case, without its port.
@@ -230,8 +158,6 @@ func inDomain(registry, host string) bool {
 	_, domain, _ := strings.Cut(registry, ".")
 	public, _ := publicsuffix.PublicSuffix(domain)
 	own, _ := publicsuffix.PublicSuffix(registry) // as of a rented machine
-	if net.ParseIP(registry) != nil || domain == "" || domain == public || own == registry {
-		return host == registry
-	}
-	return host == registry || host == domain || strings.HasSuffix(host, "."+domain)
+	above := net.ParseIP(registry) == nil && domain != "" && domain != public && own != registry
+	return host == registry || above && (host == domain || strings.HasSuffix(host, "."+domain))
 }

@@ -1,13 +1,9 @@
 package oci
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
-	"slices"
-	"strings"
 	"time"
 
 	"github.com/opencontainers/go-digest"
@@ -19,58 +15,31 @@ import (
 )
 
 // maxEvidence is how many referrers of an index are looked at for evidence.
-const maxEvidence = 8
-
-// annotationEvidence is the digest of the files of evidence, which lists of referrers repeat.
-const annotationEvidence = "vnd.larder.evidence.digest"
-
-func digestOf(files evidence.Files) string {
-	var sums []byte
-	for _, file := range files {
-		sums = append(sums, digest.FromBytes(file)...)
-	}
-	return digest.FromBytes(sums).String()
-}
+const maxEvidence = 16
 
 // evidence returns the evidence that refers to an index. If it can't be read, it is ignored with a warning, because no
-// package requires it. The only possible error is that of ctx.
-func (m *Mirror) evidence(
-	ctx context.Context, r Repository, x *index, v sources.Version,
-) (*sources.Signed, []string, error) {
-	signed, err := m.signed(ctx, r, x, nil)
-	switch {
-	case ctx.Err() != nil:
-		return nil, nil, ctx.Err()
-	case err != nil:
-		return nil, []string{fmt.Sprintf("the mirror's evidence for %s is ignored: %v", v, err)}, nil
+// package requires it.
+func (m *Mirror) evidence(ctx context.Context, r Repository, x *index, v sources.Version) (*sources.Signed, []string) {
+	signed, err := m.signed(ctx, r, x)
+	if err != nil {
+		return nil, []string{fmt.Sprintf("the mirror's evidence for %s is ignored: %v", v, err)}
 	}
-	return signed, nil, nil
+	return signed, nil
 }
 
-// signed returns the newest evidence that refers to an index, or nil if there is none. If it is what the caller has, it
-// isn't read.
-func (m *Mirror) signed(ctx context.Context, r Repository, x *index, have *evidence.Files) (*sources.Signed, error) {
+// signed returns the newest evidence that refers to an index, or nil if there is none.
+func (m *Mirror) signed(ctx context.Context, r Repository, x *index) (*sources.Signed, error) {
 	return m.evidences.Get(ctx, r.at(x.digest.String()), func() (*sources.Signed, error) {
 		referrers, err := m.referrers(ctx, r, x.digest)
 		if err != nil {
 			return nil, err
 		}
-		referrers = slices.DeleteFunc(referrers, func(d v1.Descriptor) bool {
-			// Some registries state the type of the configuration.
-			return d.ArtifactType != typeEvidence && d.ArtifactType != v1.MediaTypeEmptyJSON
-		})
-		const created = v1.AnnotationCreated
-		slices.SortStableFunc(referrers, func(a, b v1.Descriptor) int {
-			return strings.Compare(b.Annotations[created], a.Annotations[created])
-		})
-		if have != nil && len(referrers) > 0 && referrers[0].Annotations[annotationEvidence] == digestOf(*have) {
-			return have.Signed()
-		}
 		var newest v1.Manifest
 		var failed error
-		for _, d := range referrers[:min(len(referrers), maxEvidence)] {
+		for _, d := range referrers[:min(len(referrers), maxEvidence)] { // which need not have annotations or the type
 			manifest, err := m.manifest(ctx, r, d)
 			is := manifest.ArtifactType == typeEvidence && manifest.Subject != nil && manifest.Subject.Digest == x.digest
+			const created = v1.AnnotationCreated
 			if err == nil && is && (newest.Subject == nil || manifest.Annotations[created] > newest.Annotations[created]) {
 				newest = manifest
 			}
@@ -79,7 +48,7 @@ func (m *Mirror) signed(ctx context.Context, r Repository, x *index, have *evide
 		if newest.Subject == nil {
 			return nil, failed
 		}
-		return m.readEvidence(ctx, r, newest)
+		return contained(newest)
 	})
 }
 
@@ -87,12 +56,17 @@ func (m *Mirror) signed(ctx context.Context, r Repository, x *index, have *evide
 // without one.
 func (m *Mirror) referrers(ctx context.Context, r Repository, of digest.Digest) (all []v1.Descriptor, err error) {
 	for range 2 {
-		at := r.at("referrers/" + of.String())
-		all, err = list(ctx, m, at, "referrers", func(ctx context.Context, add func([]v1.Descriptor) error) error {
-			return m.remote(r).Referrers(ctx, v1.Descriptor{Digest: of}, "", add)
+		err = m.call(ctx, r.at("referrers/"+of.String()), nil, func(ctx context.Context) error {
+			all = nil
+			return m.remote(r).Referrers(ctx, v1.Descriptor{Digest: of}, "", func(page []v1.Descriptor) error {
+				if all = append(all, page...); len(all) > maxListed {
+					return tooLong("referrers", maxListed)
+				}
+				return nil
+			})
 		})
 		status, ok := errors.AsType[*fetch.StatusError](err)
-		if !ok || status.Code >= 500 || status.Code == http.StatusTooManyRequests {
+		if !ok || status.Temporary() {
 			return all, err
 		}
 		_ = m.remote(r).SetReferrersCapability(false) // some registries without the API return another status than 404
@@ -100,66 +74,31 @@ func (m *Mirror) referrers(ctx context.Context, r Repository, of digest.Digest) 
 	return nil, nil
 }
 
-// readEvidence reads the evidence in a manifest.
-func (m *Mirror) readEvidence(ctx context.Context, r Repository, manifest v1.Manifest) (*sources.Signed, error) {
+// contained returns the evidence in a manifest. The layers are its files, in order, and the manifest contains them.
+func contained(manifest v1.Manifest) (*sources.Signed, error) {
 	var files evidence.Files
-	for i, name := range evidence.Names {
-		layer := slices.IndexFunc(manifest.Layers, func(d v1.Descriptor) bool {
-			return d.Annotations[v1.AnnotationTitle] == name
-		})
-		if layer < 0 {
-			return nil, fmt.Errorf("%s: the manifest with the evidence has no %s", r, name)
-		}
-		var err error
-		if files[i], err = m.file(ctx, r, manifest.Layers[layer]); err != nil {
-			return nil, err
+	if len(manifest.Layers) != len(files) {
+		return nil, fmt.Errorf("the manifest with the evidence has %d layers", len(manifest.Layers))
+	}
+	for i, layer := range manifest.Layers {
+		if files[i] = layer.Data; layer.Digest != digest.FromBytes(layer.Data) {
+			return nil, fmt.Errorf("the manifest does not contain %s", evidence.Names[i])
 		}
 	}
-	signed, err := files.Signed()
-	if err != nil {
-		err = fmt.Errorf("%s: %w", evidence.Names[1], err)
-	}
-	return signed, err
+	return files.Signed()
 }
-
-// file returns a file of evidence. The manifest may contain it.
-func (m *Mirror) file(ctx context.Context, r Repository, d v1.Descriptor) ([]byte, error) {
-	if err := d.Digest.Validate(); err != nil {
-		return nil, fmt.Errorf("the digest %q is not valid", fetch.Printable(d.Digest.String()))
-	}
-	if d.Digest.Algorithm().FromBytes(d.Data) == d.Digest {
-		return bytes.Clone(d.Data), nil
-	}
-	doc, err := m.client.Document(ctx, fetch.Request{URL: r.at("blobs/" + d.Digest.String()), Limit: evidence.Max})
-	if err != nil {
-		return nil, err
-	}
-	if got := d.Digest.Algorithm().FromBytes(doc.Body); got != d.Digest {
-		return nil, doc.Wrap(fmt.Errorf("the digest is %s", got))
-	}
-	return doc.Body, nil
-}
-
-// smallFile is the size of a file, in bytes, up to which a manifest contains it.
-const smallFile = 64 << 10
 
 // pushEvidence stores the evidence for the index of a version, before that.
 func (m *Mirror) pushEvidence(ctx context.Context, r Repository, of v1.Descriptor, files evidence.Files) error {
 	manifest := newManifest(typeEvidence)
 	manifest.Subject = &of
-	manifest.Annotations = map[string]string{
-		v1.AnnotationCreated: time.Now().UTC().Format(time.RFC3339Nano),
-		annotationEvidence:   digestOf(files),
-	}
+	manifest.Annotations = map[string]string{v1.AnnotationCreated: time.Now().UTC().Format(time.RFC3339Nano)}
 	for i, name := range evidence.Names {
 		b := small("application/octet-stream", files[i])
-		b.Annotations = map[string]string{v1.AnnotationTitle: name}
 		if err := m.push(ctx, r, "", b, nil); err != nil {
 			return err
 		}
-		if b.Size <= smallFile {
-			b.Data = files[i]
-		}
+		b.Annotations, b.Data = map[string]string{v1.AnnotationTitle: name}, files[i]
 		manifest.Layers = append(manifest.Layers, b.Descriptor)
 	}
 	defer m.evidences.Forget(r.at(of.Digest.String()))

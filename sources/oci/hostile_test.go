@@ -1,7 +1,6 @@
 package oci_test
 
 import (
-	"bytes"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -74,8 +73,8 @@ func TestHostileAnswersToPush(t *testing.T) {
 		"unauthorized":       {"POST", blob, refuse(401, "UNAUTHORIZED", "authentication required"), `401 Unauthorized ("authentication required")`, "check the credentials"},
 		"no space":           {"PUT", blob, page(507), "507 Insufficient Storage", ""},
 		"too large":          {"PUT", blob, page(413), "413 Request Entity Too Large", "client_max_body_size"},
-		"no repository":      {"POST", blob, refuse(404, "NAME_UNKNOWN", "the repository does not exist"), "404 Not Found", "create the repository first"},
-		"immutable tag":      {"PUT", tag, refuse(400, "TAG_INVALID", "The image tag '1.0.0' already exists and is immutable."), "400 Bad Request", "exempt the tag larder-lease from immutability"},
+		"no repository":      {"POST", blob, refuse(404, "NAME_UNKNOWN", "the repository does not exist"), "404 Not Found", ""},
+		"immutable tag":      {"PUT", tag, refuse(400, "TAG_INVALID", "The image tag '1.0.0' already exists and is immutable."), "400 Bad Request", ""},
 		"other manifest":     {"PUT", manifest, states(wrong), "digest mismatch in Docker-Content-Digest", ""},
 		"other index":        {"PUT", tag, states(wrong), "digest mismatch in Docker-Content-Digest", ""},
 		"moved":              {"PUT", tag, located(307, "https://new.example.com/v2/"), "unexpected answer: 307 Temporary Redirect", ""},
@@ -166,14 +165,12 @@ func TestOtherHost(t *testing.T) {
 	w := sourcetest.New(t)
 	w.OCI().Login("writer", "a-secret-password", true)
 	p := newPusher(t, w, writer)
-	files, err := evidence.Pack(&sources.Signed{Sums: []byte("x"), Signature: bytes.Repeat([]byte("y"), 70<<10), Keys: []sources.Key{{Armor: "z"}}})
+	files, err := evidence.Pack(&sources.Signed{Sums: []byte("x"), Signature: []byte("y"), Keys: []sources.Key{{Armor: "z"}}})
 	check(t, err)
 	check(t, p.put(oci.Change{Add: []oci.Added{added("linux_amd64", 100)}, Signed: &files}))
-	var reads atomic.Int64
 	other := httptest.NewUnstartedServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
-		reads.Add(1)
 		sent := r.Header.Get("Authorization") + r.Header.Get("Cookie")
-		sourcetest.Expect(t, sent == "" && r.Method == http.MethodGet, "%s %s with %q", r.Method, r.URL, sent)
+		t.Errorf("%s %s with %q", r.Method, r.URL, sent)
 		rw.Header().Set("Www-Authenticate", `Basic realm="other"`)
 		rw.WriteHeader(http.StatusUnauthorized)
 	}))
@@ -185,10 +182,10 @@ func TestOtherHost(t *testing.T) {
 	defer other.Close()
 	wrap(w, func(rw http.ResponseWriter, r *http.Request, next http.Handler) {
 		rw.Header().Set("Location", other.URL+r.URL.Path)
-		switch blob := strings.Contains(r.URL.Path, "/blobs/"); {
-		case r.Method == http.MethodPost:
+		switch r.Method {
+		case http.MethodPost:
 			rw.WriteHeader(http.StatusAccepted)
-		case r.Method == http.MethodPut, r.Method == http.MethodDelete, r.Method == http.MethodGet && blob:
+		case http.MethodPut, http.MethodDelete:
 			rw.WriteHeader(http.StatusTemporaryRedirect)
 		default:
 			rw.Header().Del("Location")
@@ -201,8 +198,6 @@ func TestOtherHost(t *testing.T) {
 	} {
 		sourcetest.Expect(t, newPusher(t, w, writer).put(c) != nil, "no error")
 	}
-	r, err := open(t, w, writer).Release(t.Context(), sourcetest.Address(t, provider), sourcetest.Number(t, "1.0.0"))
-	sourcetest.Expect(t, err == nil && len(r.Warnings) == 1 && reads.Load() > 0, "got %+v, %v", r, err)
 }
 
 // Each row is a lie about what was requested.
@@ -264,7 +259,7 @@ func TestLostManifest(t *testing.T) {
 		next.ServeHTTP(rw, r)
 	})
 	look := func() (sources.Holding, error) { // the mirror has other archives
-		return newPusher(t, w, oci.Access{}).Look(t.Context(), sourcetest.Address(t, provider), sourcetest.Number(t, "1.0.0"), []oci.Added{linux}, nil)
+		return newPusher(t, w, oci.Access{}).Look(t.Context(), sourcetest.Address(t, provider), sourcetest.Number(t, "1.0.0"), []oci.Added{linux})
 	}
 	state, err := look()
 	sourcetest.Expect(t, err == nil && len(state.Archives) == 2, "got %v, %v", state, err)
@@ -312,7 +307,7 @@ func TestListsWithoutEnd(t *testing.T) {
 	}{
 		"large pages of tags": {"/tags/list", func(int) string {
 			return `{"tags":["` + strings.Repeat("x", 5<<20-100) + `"]}`
-		}, versions, "more than 1000 pages or 33554432 bytes", 8},
+		}, versions, "more than 33554432 bytes, or 1024 pages", 8},
 		"many versions": {"/tags/list", func(page int) string {
 			return `{"tags":[` + many(9999, func(n int) string { return fmt.Sprintf(`"%d.%d.0"`, page, n) }) + `]}`
 		}, versions, "more than 50000 tags", 7},

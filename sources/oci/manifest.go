@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"mime"
 	"slices"
 	"strings"
@@ -51,6 +52,8 @@ type index struct {
 	digest digest.Digest
 	place  string // the URL, for messages
 	size   int    // of the document, in bytes
+
+	packages map[sources.Platform][]v1.Descriptor // of the manifests that engines can install, usually one for each
 }
 
 // weight returns about how many bytes of memory the index takes.
@@ -90,17 +93,6 @@ func (m *Mirror) document(ctx context.Context, r Repository, reference string, r
 	return err
 }
 
-// index returns the index of a version.
-func (m *Mirror) index(ctx context.Context, r Repository, v sources.Version) (*index, error) {
-	return m.indexes.Get(ctx, r.at("manifests/"+tag(v)), func() (x *index, err error) {
-		err = m.document(ctx, r, tag(v), func(doc *fetch.Document) (err error) {
-			x, err = parseIndex(doc)
-			return err
-		})
-		return x, err
-	})
-}
-
 // parseIndex reads the index that a tag refers to. Its errors say what the tag refers to instead.
 func parseIndex(doc *fetch.Document) (*index, error) {
 	x := &index{digest: digest.FromBytes(doc.Body), place: doc.Place(), size: len(doc.Body)}
@@ -119,6 +111,15 @@ func parseIndex(doc *fetch.Document) (*index, error) {
 		return nil, unexpected("the index", "media type", x.MediaType, v1.MediaTypeImageIndex)
 	case x.ArtifactType != typeProvider:
 		return nil, isForeign("the index has the artifact type %q, and not "+typeProvider, x.ArtifactType)
+	}
+	x.packages = map[sources.Platform][]v1.Descriptor{}
+	for _, d := range x.Manifests {
+		if p, ok := platformOf(d); ok {
+			x.packages[p] = append(x.packages[p], d)
+		}
+	}
+	if len(x.packages) > maxPlatforms {
+		return nil, tooLong("platforms", maxPlatforms)
 	}
 	return x, nil
 }
@@ -148,15 +149,11 @@ func decode(doc *fetch.Document, to any) error {
 // entry returns the descriptor of the manifest for a platform. The error matches [sources.ErrNoPlatform] if there is
 // none.
 func (x *index) entry(platform sources.Platform) (found v1.Descriptor, err error) {
-	ours := slices.DeleteFunc(slices.Clone(x.Manifests), func(d v1.Descriptor) bool {
-		p, ok := platformOf(d)
-		return !ok || p != platform
-	})
-	others := x.platforms()
+	ours := x.packages[platform]
 	switch {
-	case len(ours) == 0 && len(others) > 0:
+	case len(ours) == 0 && len(x.packages) > 0:
 		err = sources.WithHint(sources.ErrNoPlatform,
-			"the version is there for %s", strings.Join(sources.Texts(others), ", "))
+			"the version is there for %s", strings.Join(sources.Texts(x.platforms()), ", "))
 	case len(ours) == 0:
 		err = fmt.Errorf("no manifest has the artifact type %s and a platform", typeTarget)
 	case len(ours) > 1:
@@ -180,14 +177,9 @@ func platformOf(d v1.Descriptor) (p sources.Platform, ok bool) {
 
 // platforms returns the platforms that engines can install, sorted.
 func (x *index) platforms() []sources.Platform {
-	all := []sources.Platform{}
-	for _, d := range x.Manifests {
-		if p, ok := platformOf(d); ok {
-			all = append(all, p)
-		}
-	}
+	all := slices.AppendSeq([]sources.Platform{}, maps.Keys(x.packages))
 	slices.SortFunc(all, sources.Platform.Compare)
-	return slices.Compact(all)
+	return all
 }
 
 // archive returns the archive of a package, given the descriptor of its manifest.
@@ -196,7 +188,7 @@ func (m *Mirror) archive(ctx context.Context, r Repository, d v1.Descriptor) (a 
 	if err != nil {
 		return a, err
 	}
-	layer, err := archiveLayer(manifest, d)
+	layer, err := archiveLayer(manifest)
 	if err != nil {
 		return a, fmt.Errorf("%s: %w", r.at("manifests/"+d.Digest.String()), err)
 	}
@@ -207,7 +199,7 @@ func (m *Mirror) archive(ctx context.Context, r Repository, d v1.Descriptor) (a 
 }
 
 // archiveLayer returns the only layer that is an archive.
-func archiveLayer(manifest v1.Manifest, d v1.Descriptor) (found v1.Descriptor, err error) {
+func archiveLayer(manifest v1.Manifest) (found v1.Descriptor, err error) {
 	layers := slices.DeleteFunc(slices.Clone(manifest.Layers), func(l v1.Descriptor) bool {
 		return l.MediaType != typeArchive
 	})
@@ -217,16 +209,12 @@ func archiveLayer(manifest v1.Manifest, d v1.Descriptor) (found v1.Descriptor, e
 	case len(layers) != 1:
 		return found, fmt.Errorf("the manifest has %d layers of the media type %s, and not one", len(layers), typeArchive)
 	}
-	found = layers[0]
-	at := found.Platform
-	switch {
+	switch found = layers[0]; {
 	case found.Digest.Validate() != nil || found.Digest.Algorithm() != digest.SHA256:
 		is := fetch.Printable(found.Digest.String())
 		return found, fmt.Errorf("the archive has the digest %q, which is not a SHA-256", is)
 	case found.Size <= 0:
 		return found, fmt.Errorf("the archive has the size %d", found.Size)
-	case at != nil && (at.OS != d.Platform.OS || at.Architecture != d.Platform.Architecture):
-		return found, fmt.Errorf("the archive is for %s", fetch.Printable(at.OS+"_"+at.Architecture))
 	}
 	return found, nil
 }

@@ -10,23 +10,25 @@
 package oci
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"regexp"
 	"slices"
 	"sync"
 
 	"github.com/opencontainers/go-digest"
 	"golang.org/x/sync/errgroup"
+	orasregistry "oras.land/oras-go/v2/registry"
+	"oras.land/oras-go/v2/registry/remote"
 
 	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/fetch"
 )
 
-const (
-	maxRecorded     = 8 << 20 // bytes of indexes, and of evidence, that are recorded
-	concurrentReads = 8       // manifests of an index that are read at the same time
-)
+// maxRecorded is how many bytes of indexes, and of evidence, are recorded.
+const maxRecorded = 8 << 20
 
 // A Mirror reads and writes the repositories to which a template maps providers. It is safe for concurrent use.
 type Mirror struct {
@@ -38,12 +40,10 @@ type Mirror struct {
 	newest    sources.Memo[Repository, *index]      // the index of the newest version; without contents if there is none
 	evidences sources.Memo[string, *sources.Signed] // by URL of the index that they refer to
 
-	known   sync.Map // of registries whose requests are authenticated
-	remotes sync.Map // clients of the library, by repository
+	mu      sync.Mutex
+	remotes map[Repository]*remote.Repository
 
-	archived sources.Memo[blobKey, Repository] // where an archive was seen or stored first
-
-	empty sources.Memo[Repository, struct{}] // whether a repository has the blob that stands for no configuration
+	archived sources.Memo[string, Repository] // where an archive was stored first, by REGISTRY@DIGEST
 }
 
 var _ sources.Source = (*Mirror)(nil)
@@ -51,7 +51,7 @@ var _ sources.Source = (*Mirror)(nil)
 // New returns the mirror with a template. All mirrors with the same client must have the same access.
 func New(client *fetch.Client, template Template, access Access) *Mirror {
 	return &Mirror{
-		client: client, template: template, access: access,
+		client: client, template: template, access: access, remotes: map[Repository]*remote.Repository{},
 		indexes:   sources.Memo[string, *index]{Max: maxRecorded, Weigh: (*index).weight},
 		evidences: sources.Memo[string, *sources.Signed]{Max: maxRecorded, Weigh: (*sources.Signed).Size},
 	}
@@ -92,27 +92,16 @@ func (m *Mirror) Package(ctx context.Context, id sources.PackageID) (p sources.P
 	if err != nil {
 		return p, err
 	}
-	group, inner := errgroup.WithContext(ctx)
-	var archive sources.HeldArchive
-	group.Go(func() (err error) {
-		archive, err = m.archive(inner, r, entry)
-		return err
+	var group errgroup.Group
+	group.Go(func() error {
+		p.Signed, p.Warnings = m.evidence(ctx, r, x, id.Version)
+		return nil
 	})
-	signed, warnings, err := m.evidence(ctx, r, x, id.Version)
-	if err := errors.Join(group.Wait(), err); err != nil {
-		return p, err
-	}
-	return sources.Package{
-		ID:       id,
-		Location: sources.Location{URL: archive.URL},
-		Filename: id.Filename(),
-		Size:     archive.Size,
-		Hashes:   archive.Hashes,
-		Signed:   signed,
-		Source:   m.String(),
-		Kind:     sources.FromOCI,
-		Warnings: warnings,
-	}, nil
+	archive, err := m.archive(ctx, r, entry)
+	_ = group.Wait()
+	p.ID, p.Filename, p.Source, p.Kind = id, id.Filename(), m.String(), sources.FromOCI
+	p.Location.URL, p.Size, p.Hashes = archive.URL, archive.Size, archive.Hashes
+	return p, cmp.Or(err, ctx.Err())
 }
 
 // Release returns what the mirror has for a version, with the provider that the index states, if the template maps it
@@ -130,9 +119,9 @@ func (m *Mirror) Release(ctx context.Context, p sources.Provider, v sources.Vers
 		}
 	}
 	if all.Archives, err = m.archives(ctx, r, x, nil); err == nil {
-		all.Signed, all.Warnings, err = m.evidence(ctx, r, x, v)
+		all.Signed, all.Warnings = m.evidence(ctx, r, x, v)
 	}
-	return all, err
+	return all, cmp.Or(err, ctx.Err())
 }
 
 // Detail implements [sources.Detailer]. Registries don't state protocols.
@@ -142,6 +131,53 @@ func (m *Mirror) Detail(ctx context.Context, release sources.Release) (detail so
 		detail.Platforms = x.platforms()
 	}
 	return detail, fetch.Absent(err)
+}
+
+// ErrUnlisted matches the error for providers that can't be listed: the registry has no catalog, or doesn't show it to
+// this user, or the template can't be reversed.
+var ErrUnlisted = errors.New("the providers can't be listed")
+
+// Providers returns the providers in the repositories of a registry that the template can lead to, sorted. If the
+// template doesn't contain the host of providers, it is the given one.
+func (m *Mirror) Providers(ctx context.Context, host sources.Host) (all []sources.Provider, err error) {
+	registry := m.template.Registry()
+	pattern, err := m.template.reversed()
+	if err == nil {
+		m.authorize(Repository{Registry: registry}, "_catalog")
+		catalog := remote.Registry{RepositoryOptions: remote.RepositoryOptions{
+			Client: wire{m.client}, Reference: orasregistry.Reference{Registry: registry}, MaxMetadataBytes: maxManifest,
+		}}
+		at := Repository{Registry: registry}.root("_catalog")
+		all, err = list(ctx, m, at, "providers", catalog.Repositories, func(name string) (sources.Provider, bool) {
+			return m.providerOf(pattern, Repository{registry, name}, host)
+		})
+	}
+	if status, answered := errors.AsType[*fetch.StatusError](err); pattern == nil || answered && !status.Temporary() {
+		err = sources.WithHint(fmt.Errorf("%w: %w", ErrUnlisted, err), "name the providers, such as hashicorp/aws")
+	}
+	slices.SortFunc(all, sources.Provider.Compare)
+	return slices.Compact(all), err
+}
+
+// providerOf returns the provider that the template maps to a repository.
+func (m *Mirror) providerOf(pattern *regexp.Regexp, r Repository, host sources.Host) (p sources.Provider, ok bool) {
+	match := pattern.FindStringSubmatch(r.String())
+	if match == nil {
+		return p, false
+	}
+	var err error
+	if i := pattern.SubexpIndex("hostname"); i >= 0 {
+		host, err = sources.ParsePunycodeHost(match[i])
+	}
+	if err == nil {
+		namespace, kind := match[pattern.SubexpIndex("namespace")], match[pattern.SubexpIndex("type")]
+		p, err = sources.ParseProvider(string(host)+"/"+namespace+"/"+kind, sources.Terraform)
+	}
+	if err != nil {
+		return p, false
+	}
+	back, err := m.template.Repository(p)
+	return p, err == nil && back == r
 }
 
 // about adds the provider to an error, unless that is nil.
@@ -163,13 +199,13 @@ func (m *Mirror) aboutVersion(p sources.Provider, v sources.Version, err error) 
 // isAbsent reports whether a registry answered that something doesn't exist.
 func isAbsent(err error) bool { return errors.Is(fetch.Absent(err), sources.ErrNotFound) }
 
-// repository returns the repository of a provider, and prepares the client for its registry.
+// repository returns the repository of a provider, whose requests are authenticated from then on.
 func (m *Mirror) repository(p sources.Provider) (Repository, error) {
 	r, err := m.template.Repository(p)
 	if err != nil {
 		return r, fmt.Errorf("repository_template %q: %w", m.template, err)
 	}
-	m.prepare(r.Registry)
+	m.remote(r)
 	return r, nil
 }
 
@@ -177,9 +213,16 @@ func (m *Mirror) repository(p sources.Provider) (Repository, error) {
 func (m *Mirror) version(
 	ctx context.Context, p sources.Provider, v sources.Version,
 ) (r Repository, x *index, err error) {
-	if r, err = m.repository(p); err == nil {
-		x, err = m.index(ctx, r, v)
+	if r, err = m.repository(p); err != nil {
+		return r, nil, err
 	}
+	x, err = m.indexes.Get(ctx, r.at("manifests/"+tag(v)), func() (x *index, err error) {
+		err = m.document(ctx, r, tag(v), func(doc *fetch.Document) (err error) {
+			x, err = parseIndex(doc)
+			return err
+		})
+		return x, err
+	})
 	return r, x, err
 }
 
@@ -187,60 +230,35 @@ func (m *Mirror) version(
 func (m *Mirror) archives(
 	ctx context.Context, r Repository, x *index, known map[digest.Digest]sources.HeldArchive,
 ) (map[sources.Platform]sources.HeldArchive, error) {
-	platforms := x.platforms()
-	if len(platforms) > maxPlatforms {
-		return nil, fmt.Errorf("%s: %w", x.place, tooLong("platforms", maxPlatforms))
-	}
 	all := map[sources.Platform]sources.HeldArchive{}
-	var mu sync.Mutex
-	group, ctx := errgroup.WithContext(ctx)
-	group.SetLimit(concurrentReads)
-	for _, platform := range platforms {
-		group.Go(func() error {
-			entry, err := x.entry(platform)
-			archive, ok := known[entry.Digest]
-			if err == nil && !ok {
-				archive, err = m.archive(ctx, r, entry)
-			}
-			if known != nil && isAbsent(err) {
-				return nil // the registry has lost it, so it can be stored again
-			}
-			mu.Lock()
-			defer mu.Unlock()
+	for platform := range x.packages {
+		entry, err := x.entry(platform)
+		archive, ok := known[entry.Digest]
+		if err == nil && !ok {
+			archive, err = m.archive(ctx, r, entry)
+		}
+		switch {
+		case err == nil:
 			all[platform] = archive
-			return err
-		})
+		case known == nil || !isAbsent(err): // otherwise the registry has lost it, so it can be stored again
+			return nil, err
+		}
 	}
-	return all, group.Wait()
+	return all, nil
 }
 
 // versions returns the versions to which tags of a repository refer, sorted. The error matches [sources.ErrNotFound] if
 // the registry doesn't have the repository.
 func (m *Mirror) versions(ctx context.Context, r Repository) ([]sources.Version, error) {
-	tags, err := m.tags(ctx, r, func(name string) bool {
+	all, err := list(ctx, m, r.at("tags/list"), "tags", m.remote(r).Tags, func(name string) (sources.Version, bool) {
 		v, err := versionOf(name)
-		return err == nil && tag(v) == name
-	})
-	versions := make([]sources.Version, len(tags))
-	for i, name := range tags {
-		versions[i], _ = versionOf(name)
-	}
-	slices.SortFunc(versions, sources.Version.Compare)
-	return slices.Compact(versions), err
-}
-
-// tags returns tags of a repository. The error matches [sources.ErrNotFound] if the registry doesn't have the
-// repository.
-func (m *Mirror) tags(ctx context.Context, r Repository, wanted func(tag string) bool) ([]string, error) {
-	all, err := list(ctx, m, r.at("tags/list"), "tags", func(ctx context.Context, add func([]string) error) error {
-		return m.remote(r).Tags(ctx, "", func(page []string) error {
-			return add(slices.DeleteFunc(page, func(tag string) bool { return !wanted(tag) }))
-		})
+		return v, err == nil && tag(v) == name
 	})
 	status, ok := errors.AsType[*fetch.StatusError](err)
 	unknown := func(code string) bool { return code == "NAME_UNKNOWN" || code == "NAME_INVALID" }
 	if ok && (slices.ContainsFunc(status.Codes, unknown) || len(status.Codes) == 0 && status.Code == 404) {
 		err = &fetch.AbsentError{Answer: status, Err: sources.ErrNotFound}
 	}
-	return all, err
+	slices.SortFunc(all, sources.Version.Compare)
+	return slices.Compact(all), err
 }

@@ -237,7 +237,7 @@ func TestFirstRequestsAreAuthenticated(t *testing.T) {
 func TestRefusedToken(t *testing.T) {
 	for status, says := range map[int]string{
 		401: "401 Unauthorized", 403: "403 Forbidden", 429: "retry after 1h0m0s",
-		204: "answered with the status 204", 302: "answered with the status 302",
+		204: "204 No Content", 302: "302 Found",
 	} {
 		w := published(t)
 		wrap(w, func(rw http.ResponseWriter, r *http.Request, _ http.Handler) {
@@ -389,9 +389,9 @@ func TestUnlisted(t *testing.T) {
 		{"HOST/mirror/${namespace}/${type}", 405, true, "405 Method Not Allowed"},
 		{"HOST/mirror/${namespace}/${type}", 429, false, "429 Too Many Requests"},
 		{"HOST/mirror/${namespace}/${type}", 500, false, "500 Internal Server Error"},
-		{"HOST/mirror/${type}", 200, true, "the template contains ${namespace} 0 times"},
-		{"HOST/mirror/${namespace}", 200, true, "the template contains ${type} 0 times"},
-		{"HOST/${namespace}/${type}-${type}", 200, true, "the template contains ${type} 2 times"},
+		{"HOST/mirror/${type}", 200, true, "once each"},
+		{"HOST/mirror/${namespace}", 200, true, "once each"},
+		{"HOST/${namespace}/${type}-${type}", 200, true, "once each"},
 	} {
 		_, err := catalog(t, test.template, test.status, `{"repositories": []}`)
 		sourcetest.Expect(t, err != nil && errors.Is(err, oci.ErrUnlisted) == test.unlisted && strings.Contains(err.Error(), test.says), "%s, %d: error %v", test.template, test.status, err)

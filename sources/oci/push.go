@@ -1,10 +1,10 @@
 package oci
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"maps"
 	"net/http"
@@ -13,7 +13,6 @@ import (
 
 	"github.com/opencontainers/go-digest"
 	v1 "github.com/opencontainers/image-spec/specs-go/v1"
-	orasregistry "oras.land/oras-go/v2/registry"
 
 	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/evidence"
@@ -37,21 +36,18 @@ type Added struct {
 
 // manifest returns the descriptor of the archive, and its manifest. They depend on nothing else than a, so that Larder
 // recognizes what it has pushed by digest.
-func (a Added) manifest() (layer v1.Descriptor, manifest blob, err error) {
-	sum, err := a.Hash.Sum(sources.ZH)
-	if err != nil {
-		return layer, manifest, err
-	}
+func (a Added) manifest() (layer v1.Descriptor, manifest blob) {
+	sum := strings.TrimPrefix(string(a.Hash.Canonical()), sources.ZH+":")
 	layer = v1.Descriptor{
-		MediaType: typeArchive, Digest: digest.NewDigestFromBytes(digest.SHA256, sum[:]), Size: a.Size,
+		MediaType: typeArchive, Digest: digest.NewDigestFromEncoded(digest.SHA256, sum), Size: a.Size,
 		Annotations: map[string]string{v1.AnnotationTitle: a.Filename},
 	}
 	manifest = encode(v1.MediaTypeImageManifest, typeTarget, newManifest(typeTarget, layer))
 	manifest.Platform = &v1.Platform{OS: a.Platform.OS, Architecture: a.Platform.Arch}
-	return layer, manifest, nil
+	return layer, manifest
 }
 
-// newManifest returns a manifest without a configuration.
+// newManifest returns a manifest without a configuration. The blob that stands for none is there since the first lease.
 func newManifest(artifactType string, layers ...v1.Descriptor) v1.Manifest {
 	m := v1.Manifest{MediaType: v1.MediaTypeImageManifest, ArtifactType: artifactType, Layers: layers}
 	m.SchemaVersion, m.Config = 2, v1.DescriptorEmptyJSON
@@ -68,33 +64,17 @@ func (m *Mirror) Upload(
 	if err != nil {
 		return err
 	}
-	layer, manifest, err := a.manifest()
-	if err == nil {
-		err = m.pushArchive(ctx, r, blob{layer, archive}, sent)
+	layer, manifest := a.manifest()
+	if err := m.pushArchive(ctx, r, blob{layer, archive}, sent); err != nil {
+		return err
 	}
-	if err == nil {
-		err = m.pushManifest(ctx, r, manifest, "")
-	}
-	return err
-}
-
-// leastMounted is the size, in bytes, from which on an archive is mounted, because that takes a token for both
-// repositories.
-const leastMounted = 1 << 20
-
-// A blobKey is a blob in any repository of a registry.
-type blobKey struct {
-	registry string
-	digest   digest.Digest
+	return m.pushManifest(ctx, r, manifest, "")
 }
 
 // pushArchive stores an archive. Both registries of the engines have many providers with the same archives: those that
 // push one to a registry wait for the first, so that the registry mounts it in the other repositories.
 func (m *Mirror) pushArchive(ctx context.Context, r Repository, b blob, sent func(int64)) error {
-	if b.Size < leastMounted {
-		return m.push(ctx, r, "", b, sent)
-	}
-	mine, key := false, blobKey{r.Registry, b.Digest}
+	mine, key := false, r.Registry+"@"+b.Digest.String()
 	from, err := m.archived.Get(ctx, key, func() (Repository, error) {
 		mine = true
 		return r, m.push(ctx, r, "", b, sent)
@@ -106,16 +86,6 @@ func (m *Mirror) pushArchive(ctx context.Context, r Repository, b blob, sent fun
 		m.archived.Forget(key)
 	}
 	return err
-}
-
-// saw records that a repository has an archive with these hashes.
-func (m *Mirror) saw(ctx context.Context, r Repository, hashes []sources.Hash) {
-	for _, h := range hashes {
-		if sum, err := h.Sum(sources.ZH); err == nil {
-			key := blobKey{r.Registry, digest.NewDigestFromBytes(digest.SHA256, sum[:])}
-			_, _ = m.archived.Get(ctx, key, func() (Repository, error) { return r, nil })
-		}
-	}
 }
 
 // Put changes a version in the repository of a provider, as the Mirror has read it last. The packages to add have been
@@ -130,20 +100,17 @@ func (m *Mirror) Put(ctx context.Context, p sources.Provider, v sources.Version,
 	}
 	added := make([]v1.Descriptor, len(c.Add))
 	for i, a := range c.Add {
-		_, manifest, err := a.manifest()
-		if err != nil {
-			return err
-		}
+		_, manifest := a.manifest()
 		added[i] = manifest.Descriptor
 	}
 	index, replaced := was.changed(p, added, c.Remove)
 	if len(index.Manifests) == 0 {
-		return m.removeTag(ctx, r, v, was)
+		return m.removeTag(ctx, r, v)
 	}
 	now := encode(v1.MediaTypeImageIndex, typeProvider, index)
 	signed, changed := c.Signed, now.Digest != was.digest
 	if signed == nil && was.digest != "" && changed && !replaced { // it stays, as far as it can be read
-		if kept, err := m.signed(ctx, r, was, nil); err == nil && kept != nil {
+		if kept, err := m.signed(ctx, r, was); err == nil && kept != nil {
 			if files, err := evidence.Pack(kept); err == nil {
 				signed = &files
 			}
@@ -158,11 +125,10 @@ func (m *Mirror) Put(ctx context.Context, p sources.Provider, v sources.Version,
 	return m.pushManifest(ctx, r, now, tag(v))
 }
 
-// Look returns what the repository of a provider has of a version, with its evidence if there are files of evidence. It
-// reads nothing but the index and the list of referrers if Larder has pushed these packages and these files. The error
-// matches [sources.ErrNotFound] if there is no such version.
+// Look returns what the repository of a provider has of a version, with its evidence. It doesn't read the manifests of
+// these packages if Larder has pushed them. The error matches [sources.ErrNotFound] if there is no such version.
 func (m *Mirror) Look(
-	ctx context.Context, p sources.Provider, v sources.Version, packages []Added, files *evidence.Files,
+	ctx context.Context, p sources.Provider, v sources.Version, packages []Added,
 ) (all sources.Holding, err error) {
 	defer func() { err = m.aboutVersion(p, v, err) }()
 	if r, err := m.repository(p); err == nil {
@@ -177,19 +143,15 @@ func (m *Mirror) Look(
 	}
 	known := map[digest.Digest]sources.HeldArchive{}
 	for _, a := range packages {
-		if _, manifest, err := a.manifest(); err == nil {
-			known[manifest.Digest] = sources.HeldArchive{Hashes: []sources.Hash{a.Hash}}
-		}
+		_, manifest := a.manifest()
+		known[manifest.Digest] = sources.HeldArchive{Hashes: []sources.Hash{a.Hash}}
 	}
 	all.Archives, err = m.archives(ctx, r, x, known)
-	for _, a := range all.Archives {
-		m.saw(ctx, r, a.Hashes)
-	}
 	m.evidences.Forget(r.at(x.digest.String()))
-	if err != nil || files == nil {
+	if err != nil {
 		return all, err
 	}
-	all.Signed, err = m.signed(ctx, r, x, files)
+	all.Signed, err = m.signed(ctx, r, x)
 	if failed, ok := errors.AsType[*fetch.Error](err); ctx.Err() == nil && (!ok || failed.Cause() == "") {
 		err = nil // it can't be read, also another time
 	}
@@ -200,7 +162,7 @@ func (m *Mirror) Look(
 func (m *Mirror) occupied(ctx context.Context, r Repository, p sources.Provider) error {
 	x, err := m.newest.Get(ctx, r, func() (*index, error) {
 		if versions, err := m.versions(ctx, r); err == nil && len(versions) > 0 {
-			if x, err := m.index(ctx, r, versions[len(versions)-1]); err == nil {
+			if _, x, err := m.version(ctx, p, versions[len(versions)-1]); err == nil {
 				return x, nil
 			}
 		}
@@ -227,33 +189,21 @@ func (m *Mirror) indexOf(
 	return r, x, err
 }
 
-// changed returns the index of a provider with other packages, and whether other archives take the place of some. Its
-// manifests are sorted, so that the same packages have the same index.
+// changed returns the index of a provider with other packages, and whether other archives take the place of some.
 func (x *index) changed(
 	p sources.Provider, added []v1.Descriptor, removed []sources.Platform,
 ) (now v1.Index, replaced bool) {
 	now = x.Index
-	now.Manifests = slices.Clone(added)
-	for _, d := range x.Manifests {
+	now.Manifests = slices.DeleteFunc(slices.Clone(x.Manifests), func(d v1.Descriptor) bool {
 		platform, ok := platformOf(d)
 		i := slices.IndexFunc(added, func(a v1.Descriptor) bool {
 			other, _ := platformOf(a)
 			return ok && other == platform
 		})
-		switch {
-		case i >= 0:
-			replaced = replaced || added[i].Digest != d.Digest
-		case !ok || !slices.Contains(removed, platform):
-			now.Manifests = append(now.Manifests, d)
-		}
-	}
-	place := func(d v1.Descriptor) string {
-		if p, ok := platformOf(d); ok {
-			return p.String()
-		}
-		return "~" // last
-	}
-	slices.SortStableFunc(now.Manifests, func(a, b v1.Descriptor) int { return strings.Compare(place(a), place(b)) })
+		replaced = replaced || i >= 0 && added[i].Digest != d.Digest
+		return i >= 0 || ok && slices.Contains(removed, platform)
+	})
+	now.Manifests = append(now.Manifests, added...)
 	if _, ok := x.provider(); !ok {
 		now.Annotations = map[string]string{}
 		maps.Copy(now.Annotations, x.Annotations)
@@ -262,51 +212,31 @@ func (x *index) changed(
 	return now, replaced
 }
 
-// removeTag removes a version.
-func (m *Mirror) removeTag(ctx context.Context, r Repository, v sources.Version, was *index) error {
-	if was.digest == "" {
-		return nil
+// removeTag removes a version. Many registries can only remove a manifest with all tags that refer to it. Then the tag
+// gets a manifest of its own, if the registry has removed that before.
+func (m *Mirror) removeTag(ctx context.Context, r Repository, v sources.Version) error {
+	remove := func(reference string) error {
+		at := r.at("manifests/" + reference)
+		_, _, err := m.client.Send(ctx, fetch.Call{URL: at}, fetch.Message{Method: http.MethodDelete})
+		return err
 	}
-	err := m.remove(ctx, r, tag(v))
+	err := remove(tag(v))
 	status, ok := errors.AsType[*fetch.StatusError](err)
 	if ok && (status.Code == http.StatusBadRequest || status.Code == http.StatusMethodNotAllowed) {
-		// Few registries can remove a tag without what it refers to.
-		if err := m.otherTags(ctx, r, v, was.digest); err != nil {
-			return err
-		}
-		err = m.remove(ctx, r, was.digest.String())
-	}
-	if err != nil {
-		return sources.WithHint(err,
-			"some registries permit removal only on their own pages, or by a setting of the registry")
-	}
-	return nil
-}
-
-// otherTags returns an error if tags that don't stand for versions refer to the index of a version: they would be
-// removed with it.
-func (m *Mirror) otherTags(ctx context.Context, r Repository, v sources.Version, of digest.Digest) error {
-	others, err := m.tags(ctx, r, func(name string) bool {
-		w, err := versionOf(name)
-		isTag := orasregistry.Reference{Reference: name}.ValidateReferenceAsTag() == nil
-		return isTag && name != leaseTag && (err != nil || name != tag(w))
-	})
-	for _, other := range others {
-		same := false
-		err := m.document(ctx, r, other, func(doc *fetch.Document) error {
-			same = digest.FromBytes(doc.Body) == of
-			return nil
-		})
-		if err != nil && !isAbsent(err) {
-			return err
-		}
-		if same {
-			err := fmt.Errorf("%s:%s: not removed, because the tag %s refers to the same index, "+
-				"and the registry can only remove both", r, tag(v), other)
-			return sources.WithHint(err, "remove the tag %s first", other)
+		own := lease("removed " + v.String())
+		for _, name := range []string{"", tag(v)} {
+			if err = m.pushManifest(ctx, r, own, name); err == nil {
+				err = remove(own.Digest.String())
+			}
+			if err != nil {
+				break
+			}
 		}
 	}
-	return err
+	if err == nil || isAbsent(err) {
+		return nil
+	}
+	return sources.WithHint(err, "some registries permit removal only on their own pages, or by a setting of the registry")
 }
 
 // The lease of a repository is the text in an annotation of a manifest with this tag.
@@ -315,6 +245,13 @@ const (
 	typeLease       = "application/vnd.larder.lease"
 	annotationLease = "vnd.larder.lease"
 )
+
+// lease returns the manifest with a lease.
+func lease(text string) blob {
+	manifest := newManifest(typeLease, v1.DescriptorEmptyJSON)
+	manifest.Annotations = map[string]string{annotationLease: text}
+	return encode(v1.MediaTypeImageManifest, typeLease, manifest)
+}
 
 // Lease returns the text of the lease in the repository of a provider, and "" if there is none or something else.
 func (m *Mirror) Lease(ctx context.Context, p sources.Provider) (text string, err error) {
@@ -338,9 +275,10 @@ func (m *Mirror) Lease(ctx context.Context, p sources.Provider) (text string, er
 func (m *Mirror) SetLease(ctx context.Context, p sources.Provider, text string) error {
 	r, err := m.repository(p)
 	if err == nil {
-		manifest := newManifest(typeLease, v1.DescriptorEmptyJSON)
-		manifest.Annotations = map[string]string{annotationLease: text}
-		err = m.pushManifest(ctx, r, encode(v1.MediaTypeImageManifest, typeLease, manifest), leaseTag)
+		err = m.push(ctx, r, "", blob{v1.DescriptorEmptyJSON, bytes.NewReader(v1.DescriptorEmptyJSON.Data)}, nil)
+	}
+	if err == nil {
+		err = m.pushManifest(ctx, r, lease(text), leaseTag)
 	}
 	return m.about(p, err)
 }
