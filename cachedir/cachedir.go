@@ -9,8 +9,7 @@
 //	HOST/NAMESPACE/TYPE/VERSION/OS_ARCH/       one package, unpacked
 //	HOST/NAMESPACE/TYPE/VERSION/OS_ARCH.lock   OpenTofu's lock for the package
 //	.larder/ledger/, known/                    the records, if several machines share the record key
-//	.larder/roots/KEY.json                     one registration for each root module
-//	.larder/kept/PACKAGE                       marks packages that stay without a user, see [Dir.Keep]
+//	.larder/roots/UID.json                     the root modules of a user, and the packages to keep, see [Dir.Keep]
 //	.larder/evidence/HOST/NAMESPACE/TYPE/VERSION/
 //	                                           signed checksums, their signature and keys
 //	.larder/lock/PACKAGE.lock, evidence-?.lock one lock for each package, some for evidence, never removed
@@ -100,6 +99,7 @@ type Dir struct {
 	private  *disk.Dir   // downloads; the same as state, except in a cache of several users; nil if there is none
 	ledger   *ledger     // of the packages in place
 	known    store.Known // the hashes of all packages that this user has ever verified, in any store
+	roots    registry    // of the root modules that use the packages
 	inside   bool        // whether state is in root
 	shared   bool        // whether several users may write to root, see share.go
 	readOnly error       // why the directory cannot be written; nil if it can
@@ -324,7 +324,7 @@ func (d *Dir) openStateDir(make bool) (*disk.Dir, error) {
 
 // stateDirs are the directories in the state. Open checks all of them for links and
 // mounts, which is simpler than checking wherever one is used.
-var stateDirs = []string{"tmp", partialDir, archivesDir, ledgerDir, knownDir, keptMarks, "roots", "evidence", "lock", quarantineDir}
+var stateDirs = []string{"tmp", partialDir, archivesDir, ledgerDir, knownDir, rootsDir, "evidence", "lock", quarantineDir}
 
 // ErrMirror matches the error for a directory that is a mirror, not a plugin cache.
 var ErrMirror = errors.New("this is a mirror, not a plugin cache")
@@ -363,6 +363,7 @@ func probe(in *disk.Dir, name string) error {
 // Close closes the directory.
 func (d *Dir) Close() error {
 	var errs []error
+	d.completeRegistry()
 	d.inTree.close(d)
 	d.inState.close(d)
 	if d.private == d.state {

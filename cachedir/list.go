@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"maps"
 	"os"
 	"path"
 	"path/filepath"
@@ -55,7 +54,7 @@ type Listing struct {
 	Unclear  []error          // why it is unknown which packages some root modules use
 	Saved    int64            // bytes on disk that root modules save by sharing files with the cache
 
-	stale []string // registrations of root modules, and marks of packages, that no longer exist
+	stale []string // what this user has registered of root modules and packages that no longer exist
 	users users
 }
 
@@ -74,16 +73,7 @@ func (d *Dir) List(ctx context.Context, opts ListOptions) (*Listing, error) {
 		listing.Entries, listing.Findings = slices.Clone(listing.Entries), slices.Clone(listing.Findings)
 		return &listing, nil
 	}
-	l := &lister{Dir: d, ctx: ctx, opts: opts, seen: map[disk.FileID]uint64{}, marked: map[string]bool{}}
-	if d.state != nil {
-		names, err := store.Names(d.state, keptMarks)
-		if err != nil {
-			return nil, err
-		}
-		for _, name := range names {
-			l.marked[keptMarks+"/"+name] = true
-		}
-	}
+	l := &lister{Dir: d, ctx: ctx, opts: opts, seen: map[disk.FileID]uint64{}}
 	if d.tree != nil {
 		err := l.level("", 0)
 		if err == nil {
@@ -96,14 +86,11 @@ func (d *Dir) List(ctx context.Context, opts ListOptions) (*Listing, error) {
 	slices.SortFunc(l.entries, func(a, b Entry) int { return a.ID.Compare(b.ID) })
 	slices.SortStableFunc(l.findings, func(a, b *store.Finding) int { return strings.Compare(a.Path, b.Path) })
 	l.measureAll()
-	for _, e := range l.entries {
-		delete(l.marked, keptPath(e.ID))
-	}
-	registered, stale, err := d.registered()
+	registered, kept, stale, err := d.registered()
 	if err != nil {
 		return nil, fmt.Errorf("reading which root modules use the cache: %w", err)
 	}
-	listing := &Listing{Entries: l.entries, Findings: l.findings, stale: slices.AppendSeq(stale, maps.Keys(l.marked))}
+	listing := &Listing{Entries: l.entries, Findings: l.findings, stale: stale}
 	listing.Roots = d.mergeRoots(registered, opts.Roots)
 	if opts.Locked == nil {
 		opts.Locked = func(string) (Selections, error) { return nil, nil }
@@ -111,7 +98,14 @@ func (d *Dir) List(ctx context.Context, opts ListOptions) (*Listing, error) {
 	users := d.findUsers(listing.Roots, opts.Locked)
 	listing.users, listing.Unclear = users, users.unclear
 	for i := range listing.Entries {
-		listing.Entries[i].Roots = users.of(listing.Entries[i].ID)
+		e := &listing.Entries[i]
+		e.Roots, e.Kept = users.of(e.ID), kept[e.ID.Path()]
+		delete(kept, e.ID.Path())
+	}
+	for at := range kept {
+		if _, err := d.roots.Find(nobody, at); err == nil {
+			listing.stale = append(listing.stale, at)
+		}
 	}
 	listing.Saved = d.saved(listing.Entries, users)
 	return listing, ctx.Err()
@@ -140,24 +134,6 @@ func packagesIn(root string, p sources.Provider) (ids []sources.PackageID, err e
 	return ids, err
 }
 
-// mergeRoots merges both lists without duplicates, and without views of other caches.
-func (d *Dir) mergeRoots(registered, found []Root) []Root {
-	var known []Root
-	seen := map[[2]string]bool{}
-	for _, r := range slices.Concat(registered, found) {
-		if !r.other {
-			r.Dir, r.Providers = withoutLinks(r.Dir), withoutLinks(r.Providers)
-		}
-		key := [2]string{r.Dir, r.Providers}
-		if seen[key] || r.View && !d.isLinkedFrom(r.Providers) {
-			continue
-		}
-		seen[key] = true
-		known = append(known, r)
-	}
-	return known
-}
-
 // Users returns the number of root modules that use packages of the cache.
 func (l *Listing) Users() int {
 	users := map[string]bool{}
@@ -178,7 +154,6 @@ type lister struct {
 	entries  []Entry
 	findings []*store.Finding
 	seen     map[disk.FileID]uint64 // number of links in the cache for each file
-	marked   map[string]bool        // the marks of [Dir.Keep], by their paths
 }
 
 // The depths below the cache directory.
@@ -295,7 +270,7 @@ func (l *lister) lookAtAll() error {
 	g, ctx := errgroup.WithContext(l.ctx)
 	g.SetLimit(runtime.GOMAXPROCS(0))
 	for packages := range slices.Chunk(l.packages, 64) {
-		part := &lister{Dir: l.Dir, marked: l.marked, entries: make([]Entry, 0, len(packages))}
+		part := &lister{Dir: l.Dir, entries: make([]Entry, 0, len(packages))}
 		parts = append(parts, part)
 		g.Go(func() error {
 			for _, id := range packages {
@@ -346,7 +321,6 @@ func (l *lister) entry(id sources.PackageID) {
 		l.inner(&e, full)
 	}
 	e.marks = marks
-	e.Kept = l.marked[keptPath(id)]
 	r, recordErr := l.ledger.Find(id.Provider, store.KeyOf(id))
 	e.Used = l.lastUse(id)
 	if recordErr == nil && slices.Equal(r.Files, marks) {

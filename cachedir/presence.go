@@ -96,6 +96,7 @@ func (d *Dir) tolerate(l *disk.Lock, try func(*disk.Lock) (bool, error)) (bool, 
 
 // clean waits until no package is in use, and prevents use until release is called.
 func (d *Dir) clean(ctx context.Context) (release func(), err error) {
+	d.completeRegistry() // which uses the cache
 	p, gate, closed := d.presence(), d.gate(), false
 	try := func() (ok bool, err error) {
 		if !closed {

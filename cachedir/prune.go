@@ -226,10 +226,11 @@ func (d *Dir) Prune(ctx context.Context, plan *Plan) (*Removed, error) {
 		pruned.Packages = append(pruned.Packages, r)
 		pruned.Freed += r.Freed
 	}
-	for _, path := range now.Listing.stale {
-		if err := d.removeState(path); !d.denies(err) { // another user's
-			errs = append(errs, err)
-		}
+	for _, key := range now.Listing.stale {
+		d.roots.Remove(nobody, key)
+	}
+	if err := d.roots.Write(ctx, nobody); !d.denies(err) {
+		errs = append(errs, err)
 	}
 	errs = append(errs, d.ledger.WriteAll(ctx), d.removeOld(plan.policy.OlderThan))
 	release()
@@ -252,7 +253,7 @@ func (d *Dir) throw(id sources.PackageID, bin *disk.Scratch, name string) error 
 	if err := bin.Take(home, id.Platform.String(), name); err != nil {
 		return err
 	}
-	if err = d.forgetEntry(id, home); d.denies(err) { // the mark or the evidence is another user's
+	if err = d.forgetEntry(id, home); d.denies(err) { // the evidence is another user's
 		err = nil
 	}
 	return errors.Join(err, d.tree.RemoveEmpty(path.Dir(id.Path())))
@@ -263,9 +264,7 @@ func (d *Dir) throw(id sources.PackageID, bin *disk.Scratch, name string) error 
 // too.
 func (d *Dir) forgetEntry(id sources.PackageID, home *disk.Dir) error {
 	d.ledger.Remove(id.Provider, store.KeyOf(id))
-	if err := d.removeState(keptPath(id)); err != nil {
-		return err
-	}
+	d.roots.Remove(nobody, id.Path())
 	if known, err := d.Recorded(id.Provider, id.Version); err != nil || len(known) > 0 || d.opts.Records.Key.Check() != nil {
 		return err // without the key, it is unknown whether the evidence is required
 	}

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"os"
-	"path"
 	"slices"
 	"time"
 
@@ -60,6 +59,7 @@ func (d *Dir) openLedgers() {
 		places.Exposed, known.ReadOnly, known.Exposed = d.shared, places.ReadOnly, d.shared
 	}
 	d.ledger, d.known = store.NewLedger[record](places), store.NewKnown(known)
+	d.roots.Ledger = d.registryIn(registryOfThisUser())
 }
 
 // recordIn returns the record of a package in a ledger. It reports false if there is none.
@@ -87,21 +87,6 @@ func (d *Dir) set(l *ledger, id sources.PackageID, r record) {
 func drop(ctx context.Context, l *ledger, id sources.PackageID) error {
 	l.Remove(id.Provider, store.KeyOf(id))
 	return l.Write(ctx, id.Provider)
-}
-
-// writeState writes a file without syncing it: if a power failure fills it with
-// zeros, it is invalid and has the same effect as a missing one.
-func (d *Dir) writeState(name string, data []byte) (err error) {
-	via, err := d.stateScratch()
-	if err != nil {
-		return err
-	}
-	in, err := d.state.MakeSub(path.Dir(name))
-	if err != nil {
-		return err
-	}
-	defer in.Close()
-	return in.WriteVia(via.Dir, path.Base(name), data, disk.Lazily)
 }
 
 // recall returns the first of the records in ledgers that matches the contents of dir,

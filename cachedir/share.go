@@ -74,7 +74,7 @@ func (d *Dir) openToUsers() error {
 		return err
 	}
 	packages.Reserve()
-	for _, name := range []string{"lock", "tmp", quarantineDir, "roots", keptMarks, "evidence"} {
+	for _, name := range []string{"lock", "tmp", quarantineDir, rootsDir, "evidence"} {
 		remake(d.state, name)
 	}
 	var errs []error

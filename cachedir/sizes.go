@@ -135,7 +135,7 @@ func (d *Dir) visit(x item, levels int, visit func(item) error) (err error) {
 func (d *Dir) amountOf(u *Usage, x item) *Amount {
 	name := path.Base(x.at)
 	switch x.top() {
-	case ledgerDir, knownDir, keptMarks, "roots", "lock", "cache.lock", "gate.lock":
+	case ledgerDir, knownDir, rootsDir, "lock", "cache.lock", "gate.lock":
 		return &u.Records
 	case "evidence":
 		return &u.Evidence
