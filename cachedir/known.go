@@ -1,6 +1,7 @@
 package cachedir
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -21,27 +22,29 @@ func (d *Dir) Recall(id sources.PackageID) (sources.Stored, error) {
 	return d.stored(id, "", record{Facts: f}), nil
 }
 
-// recorded returns the records of a package in ledgers, and what is known about it. The error is that of a ledger that
+// recorded returns the records of a package in ledgers, and then what is known about it. The error is that of a ledger that
 // cannot be read.
 func (d *Dir) recorded(id sources.PackageID, ledgers ...*ledger) (all []record, err error) {
-	for _, l := range ledgers {
-		r, err := l.Find(id.Provider, store.KeyOf(id))
-		if disk.IsUnread(err) {
-			return nil, err
-		}
+	add := func(r record, err error) error {
 		if err == nil {
+			r.Since = cmp.Or(r.Since, r.Written)
 			all = append(all, r)
+		}
+		return err
+	}
+	for _, l := range ledgers {
+		if err := add(l.Find(id.Provider, store.KeyOf(id))); disk.IsUnread(err) {
+			return nil, err
 		}
 	}
 	known, err := d.known.Of(id)
-	if disk.IsUnread(err) {
-		return nil, err
-	}
 	if err == nil {
 		if _, kept := d.evidence.Proof(id, known); kept == nil { // it is in another store
 			known.Evidence = ""
 		}
-		all = append(all, record{Facts: known})
+	}
+	if err := add(record{Facts: known}, err); disk.IsUnread(err) {
+		return nil, err
 	}
 	return all, nil
 }

@@ -1,7 +1,6 @@
 package cachedir
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"os"
@@ -23,12 +22,6 @@ type record struct {
 	From    *original        `json:"from,omitempty"` // the origin of a copied package; nil if it was downloaded
 
 	was *record // the record of the verified contents, if these contents differ
-}
-
-// dated returns the facts with the time of the record if it is unknown since when the hashes are recorded.
-func (r record) dated() store.Facts {
-	r.Since = cmp.Or(r.Since, r.Written)
-	return r.Facts
 }
 
 // unknown reports whether the record isn't about a package whose origin is known, and whose contents are unchanged.

@@ -340,16 +340,12 @@ func (t *tx) replace(ctx context.Context, r record) error {
 	to := replacement{id: t.ID, scratch: t.Scratch, made: t.Made, home: t.home, record: r, in: t.d.tree, name: quarantineWorkdir}
 	to.keep = t.old.unknown()
 	if t.d.inside {
-		to.keep = to.keep && (t.old.was != nil || t.old.H1 == "" && t.verified())
+		all, _ := t.d.recorded(t.ID, t.d.ledger)
+		verified := slices.ContainsFunc(all, func(r record) bool { return r.Proven() && !r.Imported })
+		to.keep = to.keep && (t.old.was != nil || t.old.H1 == "" && verified)
 		to.in, to.name = t.d.state, quarantineDir
 	}
 	return to.do(ctx, t.d)
-}
-
-// verified reports whether verified contents of the package are recorded.
-func (t *tx) verified() bool {
-	all, _ := t.d.recorded(t.ID, t.d.ledger)
-	return slices.ContainsFunc(all, func(r record) bool { return r.Proven() && !r.Imported })
 }
 
 // removeLeftovers removes the files of killed processes. The caller holds the lock of

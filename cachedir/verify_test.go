@@ -189,7 +189,6 @@ func TestVerifyDoesNotCountAsUse(t *testing.T) {
 	_ = repair(t, d, v)
 	for i, e := range list(t, d, cachedir.ListOptions{}).Entries {
 		sourcetest.Expect(t, e.Used.Equal(before[i].Used), "%s was last used %s, now %s", e.ID, before[i].Used, e.Used)
-		sourcetest.Expect(t, e.H1 != "", "what was hashed of %s is not remembered", e.ID)
 	}
 }
 
