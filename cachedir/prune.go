@@ -58,6 +58,8 @@ type Plan struct {
 	Blocked error    // why nothing is removed; nil if there is no reason
 
 	policy Policy
+	old    []item   // what is removed of the state
+	gone   []string // the directories of records that are removed
 }
 
 // Removed is what a prune removes, or has removed.
@@ -77,14 +79,11 @@ func (d *Dir) PlanPrune(ctx context.Context, policy Policy) (*Plan, error) {
 		return nil, err
 	}
 	p := &Plan{Listing: listing, policy: policy, Stale: len(listing.stale)}
-	if p.Usage, err = d.Usage(ctx); err != nil {
+	d.choosePackages(p)
+	if err := d.planBesides(ctx, p); err != nil {
 		return nil, err
 	}
 	d.measureForeign(&p.Usage, listing.Findings)
-	d.choosePackages(p)
-	if p.Besides, err = d.besides(p.Usage, policy.OlderThan); err != nil {
-		return nil, err
-	}
 	p.Freed += p.Besides.Total().Bytes
 	p.Blocked = d.blocked(p)
 	return p, nil
@@ -232,7 +231,7 @@ func (d *Dir) Prune(ctx context.Context, plan *Plan) (*Removed, error) {
 	if err := d.roots.Write(ctx, nobody); !d.denies(err) {
 		errs = append(errs, err)
 	}
-	errs = append(errs, d.ledger.WriteAll(ctx), d.removeOld(plan.policy.OlderThan))
+	errs = append(errs, d.ledger.WriteAll(ctx), d.removeOld(now))
 	release()
 	return pruned, errors.Join(append(errs, bin.Close())...)
 }
