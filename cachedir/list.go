@@ -1,6 +1,7 @@
 package cachedir
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -11,6 +12,7 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -73,11 +75,13 @@ func (d *Dir) List(ctx context.Context, opts ListOptions) (*Listing, error) {
 		listing.Entries, listing.Findings = slices.Clone(listing.Entries), slices.Clone(listing.Findings)
 		return &listing, nil
 	}
-	l := &lister{Dir: d, ctx: ctx, opts: opts, seen: map[disk.FileID]uint64{}}
+	l := &lister{Dir: d}
 	if d.tree != nil {
-		err := l.level("", 0)
+		err := fs.WalkDir(os.DirFS(d.root), ".", func(at string, e fs.DirEntry, err error) error {
+			return cmp.Or(ctx.Err(), l.visit(at, e, err))
+		})
 		if err == nil {
-			err = l.lookAtAll()
+			err = l.examine(ctx)
 		}
 		if err != nil {
 			return nil, err
@@ -148,12 +152,9 @@ func (l *Listing) Users() int {
 // A lister walks the levels of a cache.
 type lister struct {
 	*Dir
-	ctx      context.Context
-	opts     ListOptions
-	packages []sources.PackageID
 	entries  []Entry
+	mu       sync.Mutex
 	findings []*store.Finding
-	seen     map[disk.FileID]uint64 // number of links in the cache for each file
 }
 
 // The depths below the cache directory.
@@ -165,30 +166,38 @@ const (
 	platformDepth
 )
 
-// level examines the contents of a directory at the given depth below the cache.
-func (l *lister) level(rel string, depth int) error {
-	if err := l.ctx.Err(); err != nil {
+// visit visits a name in the cache. It collects the packages, which are examined later, and what does not belong there.
+func (l *lister) visit(at string, e fs.DirEntry, err error) error {
+	depth := strings.Count(at, "/")
+	id, isPackage := packageAt(at)
+	switch {
+	case at == ".":
 		return err
+	case errors.Is(err, fs.ErrNotExist): // removed meanwhile
+	case err != nil:
+		l.note(store.Unreadable, at, sources.Text(err))
+	case strings.HasPrefix(e.Name(), "."), depth == hostDepth && disk.MadeBySystem(e.Name()), depth == platformDepth && isTofuLock(e):
+		return skip(e)
+	case disk.IsLink(e.Type()):
+		l.visitLink(at)
+	case isPackage && e.IsDir():
+		l.entries = append(l.entries, Entry{ID: id, Dir: l.entry(id)})
+		return fs.SkipDir
+	case !e.IsDir() && depth == hostDepth:
+		l.note(Stranger, at, "not the directory of a registry's host")
+	case !e.IsDir():
+		l.note(NoDirectory, at, "a file where a directory should be")
+	case depth == platformDepth || !canonical(at):
+		l.note(Stranger, at, "not a name used in a cache")
+		return fs.SkipDir
 	}
-	names, err := os.ReadDir(filepath.Join(l.root, filepath.FromSlash(rel)))
-	if errors.Is(err, fs.ErrNotExist) && rel != "" {
-		return nil // removed meanwhile
-	}
-	if err != nil && rel != "" {
-		l.note(store.Unreadable, rel, sources.Text(err))
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	for _, e := range names {
-		at := path.Join(rel, e.Name())
-		if strings.HasPrefix(e.Name(), ".") || depth == platformDepth && isTofuLock(e) {
-			continue
-		}
-		if err := l.name(at, e, depth); err != nil {
-			return err
-		}
+	return nil
+}
+
+// skip leaves out a name, and what is below it.
+func skip(e fs.DirEntry) error {
+	if e.IsDir() {
+		return fs.SkipDir
 	}
 	return nil
 }
@@ -198,29 +207,6 @@ func isTofuLock(e fs.DirEntry) bool {
 	platform, ok := strings.CutSuffix(e.Name(), ".lock")
 	_, err := sources.ParsePlatform(platform)
 	return ok && err == nil && e.Type().IsRegular()
-}
-
-// name examines one name in a cache.
-func (l *lister) name(at string, e fs.DirEntry, depth int) error {
-	if disk.IsLink(e.Type()) {
-		l.symlink(at)
-		return nil
-	}
-	id, isPackage := packageAt(at)
-	switch {
-	case isPackage && e.IsDir():
-		l.packages = append(l.packages, id)
-	case depth == hostDepth && disk.MadeBySystem(e.Name()):
-	case !e.IsDir() && depth == hostDepth:
-		l.note(Stranger, at, "not the directory of a registry's host")
-	case !e.IsDir():
-		l.note(NoDirectory, at, "a file where a directory should be")
-	case depth < platformDepth && canonical(at):
-		return l.level(at, depth+1)
-	default:
-		l.note(Stranger, at, "not a name used in a cache")
-	}
-	return nil
 }
 
 // packageAt returns the package at a path in a cache, if the path has the spelling that Larder and the engines use.
@@ -243,67 +229,50 @@ func canonical(at string) bool {
 	return ok
 }
 
-// symlink examines a symlink without following it, except to check that its target
-// exists.
-func (l *lister) symlink(at string) {
+// visitLink examines a link without following it, except to find out what it leads to.
+func (l *lister) visitLink(at string) {
 	full := filepath.Join(l.root, filepath.FromSlash(at))
 	target, err := os.Readlink(full)
 	if err != nil {
 		return // removed meanwhile
 	}
 	info, err := os.Stat(full)
-	switch {
-	case err != nil:
+	if err != nil {
 		l.note(Dangling, at, "a link to "+target+", which does not exist")
 		return
-	case info.IsDir():
-		if id, ok := packageAt(at); ok {
-			l.entries = append(l.entries, Entry{ID: id, Dir: full, Target: target, Used: info.ModTime()})
-		}
+	}
+	if id, ok := packageAt(at); ok && info.IsDir() {
+		l.entries = append(l.entries, Entry{ID: id, Dir: full, Target: target, Used: info.ModTime()})
 	}
 	l.note(Elsewhere, at, "a link to "+target)
 }
 
-// lookAtAll examines the packages, several at a time.
-func (l *lister) lookAtAll() error {
-	var parts []*lister
-	g, ctx := errgroup.WithContext(l.ctx)
+// examine examines the packages, several at a time.
+func (l *lister) examine(ctx context.Context) error {
+	g, ctx := errgroup.WithContext(ctx)
 	g.SetLimit(runtime.GOMAXPROCS(0))
-	for packages := range slices.Chunk(l.packages, 64) {
-		part := &lister{Dir: l.Dir, entries: make([]Entry, 0, len(packages))}
-		parts = append(parts, part)
+	for part := range slices.Chunk(l.entries, 64) {
 		g.Go(func() error {
-			for _, id := range packages {
-				part.entry(id)
+			for i := range part {
+				if part[i].Target == "" {
+					l.examinePackage(&part[i])
+				}
 			}
 			return ctx.Err()
 		})
 	}
-	if err := g.Wait(); err != nil {
-		return err
-	}
-	l.entries = slices.Grow(l.entries, len(l.packages))
-	for _, part := range parts {
-		l.entries = append(l.entries, part.entries...)
-		l.findings = append(l.findings, part.findings...)
-	}
-	for _, e := range l.entries {
-		for _, x := range e.files {
-			l.seen[x.File]++
-		}
-	}
-	return nil
+	err := g.Wait()
+	l.entries = slices.DeleteFunc(l.entries, func(e Entry) bool { return e.Dir == "" })
+	return err
 }
 
-// entry examines a package.
-func (l *lister) entry(id sources.PackageID) {
-	e := Entry{ID: id, Dir: l.Dir.entry(id)}
-	var marks []mark
+// examinePackage completes the entry of a package. It has no Dir any more if it was removed meanwhile.
+func (l *lister) examinePackage(e *Entry) {
 	var links []string
 	var err error
 	whileReplaced(e.Dir, func() error {
 		e.files, links = nil, nil
-		marks, err = scanEach(e.Dir, func(full string, info fs.FileInfo) {
+		e.marks, err = scanEach(e.Dir, func(full string, info fs.FileInfo) {
 			e.files = append(e.files, disk.UsageOf(full, info))
 			if disk.IsLink(info.Mode()) {
 				links = append(links, full)
@@ -312,26 +281,25 @@ func (l *lister) entry(id sources.PackageID) {
 		return err
 	})
 	if errors.Is(err, fs.ErrNotExist) && gone(e.Dir) {
+		e.Dir = ""
 		return
 	}
 	if err == nil {
-		_, err = executableOf(marks, id)
+		_, err = executableOf(e.marks, e.ID)
 	}
 	for _, full := range links {
-		l.inner(&e, full)
+		l.visitInner(e, full)
 	}
-	e.marks = marks
-	r, recordErr := l.ledger.Find(id.Provider, store.KeyOf(id))
-	e.Used = l.lastUse(id)
-	if recordErr == nil && slices.Equal(r.Files, marks) {
+	r, recordErr := l.ledger.Find(e.ID.Provider, store.KeyOf(e.ID))
+	e.Used = l.lastUse(e.ID)
+	if recordErr == nil && slices.Equal(r.Files, e.marks) {
 		e.H1, e.ZH, e.Origin = r.H1, r.ZH, r.Origin
 	}
 	if errors.Is(err, sources.ErrNotFound) || errors.Is(err, archive.ErrNoExecutable) {
-		l.note(store.Broken, id.Path(), sources.Text(err))
+		l.note(store.Broken, e.ID.Path(), sources.Text(err))
 	} else if i := slices.IndexFunc([]error{err, recordErr}, disk.IsUnread); i >= 0 {
-		l.note(store.Unreadable, id.Path(), sources.Text([]error{err, recordErr}[i]))
+		l.note(store.Unreadable, e.ID.Path(), sources.Text([]error{err, recordErr}[i]))
 	}
-	l.entries = append(l.entries, e)
 }
 
 // executableOf returns the name of the file of a package that engines run.
@@ -363,13 +331,9 @@ func (d *Dir) lastUse(id sources.PackageID) time.Time {
 	return time.Time{}
 }
 
-// inner examines a symlink in a package.
-func (l *lister) inner(e *Entry, full string) {
-	rel, err := filepath.Rel(e.Dir, full)
-	if err != nil {
-		return
-	}
-	at := path.Join(e.ID.Path(), filepath.ToSlash(rel))
+// visitInner examines a link in a package.
+func (l *lister) visitInner(e *Entry, full string) {
+	at := e.ID.Path() + filepath.ToSlash(strings.TrimPrefix(full, e.Dir))
 	real, err := disk.Resolve(full)
 	if err != nil {
 		l.note(Dangling, at, "a broken link")
@@ -383,13 +347,13 @@ func (l *lister) inner(e *Entry, full string) {
 
 // measureAll adds up the disk usage of the entries.
 func (l *lister) measureAll() {
-	counted := map[disk.FileID]bool{}
+	inside, counted := remainderOf(l.entries).inside, map[disk.FileID]bool{}
 	for i := range l.entries {
 		e := &l.entries[i]
 		e.Freed, _ = remainderOf(l.entries[i : i+1]).remove(*e)
 		for _, x := range e.files {
 			known := x.File != (disk.FileID{})
-			e.Linked = e.Linked || known && x.Links > l.seen[x.File]
+			e.Linked = e.Linked || known && x.Links > inside[x.File]
 			if !known || !counted[x.File] {
 				e.Size += x.Bytes
 			}
@@ -461,5 +425,7 @@ func (l *lister) note(kind store.Kind, at, text string) {
 	if id, ok := packageAt(path.Join(parts[:min(len(parts), platformDepth+1)]...)); ok {
 		f.Package = &id
 	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	l.findings = append(l.findings, f)
 }
