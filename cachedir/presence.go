@@ -16,10 +16,9 @@ import (
 // first. A process that waits to remove packages holds gate.lock, because otherwise
 // it might wait forever while others use the cache.
 type presence struct {
-	mu       sync.Mutex
-	users    int
-	cleaning bool
-	lock     *disk.Lock
+	mu    sync.Mutex
+	users int // those that use packages; -1 while one removes packages
+	lock  *disk.Lock
 }
 
 var presences sync.Map // from path of the directory with the locks to *presence
@@ -56,10 +55,10 @@ func (d *Dir) Use(ctx context.Context) (release func(), err error) {
 func (p *presence) enter(d *Dir) (bool, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.cleaning {
+	switch {
+	case p.users < 0:
 		return false, nil
-	}
-	if p.users == 0 {
+	case p.users == 0:
 		gate, lock := d.gate(), d.whole()
 		if ok, err := d.tolerate(gate, (*disk.Lock).TryShared); !ok {
 			return false, err
@@ -77,7 +76,7 @@ func (p *presence) enter(d *Dir) (bool, error) {
 func (p *presence) leave() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.users--; p.users == 0 {
+	if p.users = max(p.users-1, 0); p.users == 0 {
 		p.lock.Unlock()
 	}
 }
@@ -111,14 +110,14 @@ func (d *Dir) clean(ctx context.Context) (release func(), err error) {
 		gate.Unlock()
 		return nil, fmt.Errorf("waiting until nothing is installed from the plugin cache: %w", err)
 	}
-	return sync.OnceFunc(func() { p.leaveClean(); gate.Unlock() }), nil
+	return sync.OnceFunc(func() { p.leave(); gate.Unlock() }), nil
 }
 
 // take is enter for a process that removes packages.
 func (p *presence) take(d *Dir) (bool, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.users > 0 || p.cleaning {
+	if p.users != 0 {
 		return false, nil
 	}
 	lock := d.whole()
@@ -129,13 +128,6 @@ func (p *presence) take(d *Dir) (bool, error) {
 		lock.Unlock()
 		return false, lock.Lockless
 	}
-	p.lock, p.cleaning = lock, true
+	p.lock, p.users = lock, -1
 	return true, nil
-}
-
-func (p *presence) leaveClean() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.cleaning = false
-	p.lock.Unlock()
 }
