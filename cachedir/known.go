@@ -112,5 +112,5 @@ func (d *Dir) Forget(ctx context.Context, id sources.PackageID) error {
 		return err
 	}
 	defer unlock()
-	return sources.InPackage(id, errors.Join(drop(ctx, d.ledger, id), d.known.Forget(ctx, id)))
+	return sources.InPackage(id, errors.Join(d.drop(ctx, id), d.known.Forget(ctx, id)))
 }

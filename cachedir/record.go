@@ -61,13 +61,13 @@ func recordIn(l *ledger, id sources.PackageID) (record, bool) {
 	return r, err == nil
 }
 
-// keep replaces the record of a package in a ledger. It warns about a failure, which only costs a rehash.
-func (d *Dir) keep(ctx context.Context, l *ledger, id sources.PackageID, r record) {
-	d.set(l, id, r)
-	d.warn(l.Write(ctx, id.Provider))
+// keep replaces the record of an entry. It warns about a failure, which only costs a rehash.
+func (d *Dir) keep(ctx context.Context, id sources.PackageID, r record) {
+	d.set(d.ledger, id, r)
+	d.warn(d.ledger.Write(ctx, id.Provider))
 }
 
-// set is keep without writing the ledger.
+// set replaces the record of a package in a ledger, without writing it.
 func (d *Dir) set(l *ledger, id sources.PackageID, r record) {
 	r.was, r.Written, r.Files = nil, d.opts.Now().UTC(), slices.Clone(r.Files)
 	for i := range r.Files {
@@ -76,10 +76,10 @@ func (d *Dir) set(l *ledger, id sources.PackageID, r record) {
 	l.Set(id.Provider, store.KeyOf(id), r)
 }
 
-// drop removes the record of a package from a ledger.
-func drop(ctx context.Context, l *ledger, id sources.PackageID) error {
-	l.Remove(id.Provider, store.KeyOf(id))
-	return l.Write(ctx, id.Provider)
+// drop removes the record of an entry.
+func (d *Dir) drop(ctx context.Context, id sources.PackageID) error {
+	d.ledger.Remove(id.Provider, store.KeyOf(id))
+	return d.ledger.Write(ctx, id.Provider)
 }
 
 // recall returns the first of the records in ledgers that matches the contents of dir,

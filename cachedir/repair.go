@@ -157,7 +157,7 @@ var errSince = errors.New("it has changed since it was verified")
 func (d *Dir) disbelieve(ctx context.Context, id sources.PackageID) {
 	if r, ok := recordIn(d.ledger, id); ok {
 		r.Files = nil
-		d.keep(ctx, d.ledger, id, r)
+		d.keep(ctx, id, r)
 	}
 }
 
@@ -199,7 +199,7 @@ func (d *Dir) isolate(ctx context.Context, v *Verification, f *Mending) error {
 	if err := d.quarantine(d.tree, id.Path(), id.Path(), f.Kind); err != nil {
 		return err
 	}
-	return drop(ctx, d.ledger, id)
+	return d.drop(ctx, id)
 }
 
 // lower moves the evidence for a version that does not verify one of its packages to the quarantine. The records keep
@@ -208,7 +208,7 @@ func (d *Dir) lower(ctx context.Context, f *Mending) error {
 	id := *f.Package
 	if r, ok := recordIn(d.ledger, id); ok {
 		r.Evidence = ""
-		d.keep(ctx, d.ledger, id, r)
+		d.keep(ctx, id, r)
 	}
 	if f, err := d.known.Of(id); err == nil {
 		f.Evidence = ""

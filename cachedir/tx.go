@@ -179,7 +179,7 @@ func (t *tx) Old() store.Facts { return t.old.Facts }
 // Improve implements [store.Layout].
 func (t *tx) Improve(ctx context.Context, f store.Facts) (sources.Stored, error) {
 	t.old.Facts, t.imported = f, f.Imported
-	t.d.keep(ctx, t.d.ledger, t.ID, t.old)
+	t.d.keep(ctx, t.ID, t.old)
 	t.keepKnown(ctx, f)
 	return t.d.stored(t.ID, t.d.entry(t.ID), t.old), nil
 }
@@ -211,7 +211,7 @@ func (t *tx) Put(ctx context.Context, f store.Facts) (sources.Stored, error) {
 			d.distrust(d.entry(t.ID), r.Files)
 		}
 	}
-	d.keep(ctx, d.ledger, t.ID, r)
+	d.keep(ctx, t.ID, r)
 	t.keepKnown(ctx, f)
 	return d.stored(t.ID, d.entry(t.ID), r), nil
 }
@@ -337,13 +337,12 @@ func isDir(in *disk.Dir, name string) bool {
 // replace replaces the entry with the unpacked package, which r describes. In a cache, only contents other than
 // verified ones are worth keeping: half a package of an engine that was killed is not.
 func (t *tx) replace(ctx context.Context, r record) error {
-	to := replacement{id: t.ID, scratch: t.Scratch, made: t.Made, home: t.home, record: r, in: t.d.tree, name: quarantineWorkdir}
+	to := replacement{id: t.ID, scratch: t.Scratch, made: t.Made, home: t.home, record: r, in: t.d.tree}
 	to.keep = t.old.unknown()
 	if t.d.inside {
 		all, _ := t.d.recorded(t.ID, t.d.ledger)
 		verified := slices.ContainsFunc(all, func(r record) bool { return r.Proven() && !r.Imported })
 		to.keep = to.keep && (t.old.was != nil || t.old.H1 == "" && verified)
-		to.in, to.name = t.d.state, quarantineDir
 	}
 	return to.do(ctx, t.d)
 }

@@ -3,7 +3,6 @@ package cachedir
 import (
 	"context"
 	"errors"
-	"path"
 	"slices"
 	"strings"
 	"sync"
@@ -41,10 +40,15 @@ func (d *Dir) Verify(ctx context.Context, opts VerifyOptions) (*Verification, er
 	}
 	v := &verifier{Dir: d, byRecord: opts.Recorded && !d.opts.Paranoid}
 	v.Listing = listing
-	found := packagesOf(v.Findings)
+	found := map[sources.PackageID]bool{}
+	for _, f := range v.Findings {
+		if f.Package != nil {
+			found[*f.Package] = true
+		}
+	}
 	var subjects []store.Subject
 	for i, e := range v.Entries {
-		if e.Target == "" && !found[e.ID.Path()] {
+		if e.Target == "" && !found[e.ID] {
 			subjects = append(subjects, v.subject(&v.Entries[i]))
 		}
 	}
@@ -62,16 +66,6 @@ type verifier struct {
 	Verification
 	byRecord bool // hash only packages whose files have changed since they were recorded
 	mu       sync.Mutex
-}
-
-// packagesOf returns the paths of the packages that contain findings.
-func packagesOf(findings []*store.Finding) map[string]bool {
-	paths := map[string]bool{}
-	for _, f := range findings {
-		parts := strings.Split(f.Path, "/")
-		paths[path.Join(parts[:min(len(parts), platformDepth+1)]...)] = true
-	}
-	return paths
 }
 
 // subject returns an entry as it is to be verified.
