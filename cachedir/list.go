@@ -28,18 +28,17 @@ import (
 type Entry struct {
 	ID     sources.PackageID
 	Dir    string
-	Target string       // target of the link, if the entry is a symlink
-	Size   int64        // bytes on disk, without files that an earlier entry shares
-	Freed  int64        // bytes on disk that removing the entry would free: those of files without other links
-	Linked bool         // whether files of the entry also have links outside the cache
-	Kept   bool         // whether a user wants the entry to stay, see [Dir.Keep]
-	Used   time.Time    // last recorded use
-	H1     sources.Hash // empty if unknown
-	ZH     sources.Hash // of the archive; empty if unknown
-	Origin string       // empty if unknown
-	Roots  []string     // directories of the root modules that use the entry
+	Target string    // target of the link, if the entry is a symlink
+	Size   int64     // bytes on disk, without files that an earlier entry shares
+	Freed  int64     // bytes on disk that removing the entry would free: those of files without other links
+	Linked bool      // whether files of the entry also have links outside the cache
+	Kept   bool      // whether a user wants the entry to stay, see [Dir.Keep]
+	Used   time.Time // last recorded use
+	Roots  []string  // directories of the root modules that use the entry
 
 	// These are set by [Dir.Verify].
+	H1       sources.Hash   // empty if unknown
+	Origin   string         // empty if unknown
 	Report   sources.Report // what was proved about the package is worth
 	Evidence bool           // whether its evidence is kept
 	Changed  bool           // the contents differ from the verified ones
@@ -290,15 +289,12 @@ func (l *lister) examinePackage(e *Entry) {
 	for _, full := range links {
 		l.visitInner(e, full)
 	}
-	r, recordErr := l.ledger.Find(e.ID.Provider, store.KeyOf(e.ID))
 	e.Used = l.lastUse(e.ID)
-	if recordErr == nil && slices.Equal(r.Files, e.marks) {
-		e.H1, e.ZH, e.Origin = r.H1, r.ZH, r.Origin
-	}
-	if errors.Is(err, sources.ErrNotFound) || errors.Is(err, archive.ErrNoExecutable) {
+	switch {
+	case errors.Is(err, sources.ErrNotFound) || errors.Is(err, archive.ErrNoExecutable):
 		l.note(store.Broken, e.ID.Path(), sources.Text(err))
-	} else if i := slices.IndexFunc([]error{err, recordErr}, disk.IsUnread); i >= 0 {
-		l.note(store.Unreadable, e.ID.Path(), sources.Text([]error{err, recordErr}[i]))
+	case err != nil:
+		l.note(store.Unreadable, e.ID.Path(), sources.Text(err))
 	}
 }
 
@@ -318,17 +314,6 @@ func checkExecutable(dir string, marks []mark, id sources.PackageID) error {
 		return err
 	}
 	return archive.CheckExecutable(dir, name, id)
-}
-
-// lastUse returns when a package was last used: the recorded time or, without a record, the time of its last change.
-func (d *Dir) lastUse(id sources.PackageID) time.Time {
-	if used := d.lastUsed(id); !used.IsZero() {
-		return used
-	}
-	if info, err := os.Stat(d.entry(id)); err == nil {
-		return info.ModTime()
-	}
-	return time.Time{}
 }
 
 // visitInner examines a link in a package.

@@ -3,6 +3,7 @@ package cachedir
 import (
 	"context"
 	"errors"
+	"io/fs"
 	"os"
 	"slices"
 	"time"
@@ -116,17 +117,21 @@ func recordOf(l *ledger, id sources.PackageID, marks []mark) (record, bool) {
 // noteUse records that a package is used, at most once an hour.
 func (d *Dir) noteUse(l *ledger, id sources.PackageID) {
 	now := d.opts.Now()
-	if l == d.ledger && d.inside && d.readOnly == nil && now.Sub(d.lastUsed(id)) > time.Hour {
+	if l == d.ledger && d.inside && d.readOnly == nil && now.Sub(d.lastUse(id)) > time.Hour {
 		_ = d.state.Touch(lockPath(id), now)
 	}
 }
 
-// lastUsed returns when a user of the cache last used a package; zero if that is not known.
-func (d *Dir) lastUsed(id sources.PackageID) time.Time {
-	if d.state == nil {
-		return time.Time{}
+// lastUse returns when a package was last used: when a user of the cache last did or, as long as that is not known, when it
+// last changed.
+func (d *Dir) lastUse(id sources.PackageID) time.Time {
+	info, err := fs.FileInfo(nil), error(fs.ErrNotExist)
+	if d.state != nil {
+		info, err = os.Lstat(d.state.Path(lockPath(id))) // Open has checked the directory
 	}
-	info, err := os.Lstat(d.state.Path(lockPath(id))) // Open has checked the directory
+	if err != nil {
+		info, err = os.Stat(d.entry(id))
+	}
 	if err != nil {
 		return time.Time{}
 	}

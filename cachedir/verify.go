@@ -122,7 +122,7 @@ func (v *verifier) add(e *Entry, now record, result store.Verified) {
 		r = now
 	}
 	stored := v.stored(e.ID, e.Dir, r)
-	e.H1, e.ZH, e.Origin, e.Report, e.Evidence = stored.H1, stored.ZH, stored.Origin, stored.Report, stored.Signed != nil
+	e.H1, e.Origin, e.Report, e.Evidence = stored.H1, stored.Origin, stored.Report, stored.Signed != nil
 	e.Changed = result.Has(store.Changed)
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -142,5 +142,4 @@ const (
 	Elsewhere   store.Kind = "link"            // a link to another place, not followed
 	NoDirectory store.Kind = "not a directory" // a file instead of a directory
 	Stranger    store.Kind = "foreign file"    // does not belong in a cache
-	Leftover    store.Kind = "leftover"        // from a killed process
 )

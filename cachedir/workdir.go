@@ -308,7 +308,7 @@ func (w *workdir) shares(e Entry) bool {
 		return true
 	}
 	r, ok := recordIn(w.records(), e.ID)
-	return ok && r.Link == sources.LinkReflink && r.H1 == e.H1
+	return ok && r.Link == sources.LinkReflink
 }
 
 // note records the installed package in the directory home, so that it is not hashed

@@ -90,7 +90,8 @@ func (l *Ledger[E]) Find(p sources.Provider, key string) (E, error) {
 	return e, fmt.Errorf("%w among the records", sources.ErrNotFound)
 }
 
-// All returns the entries of a provider.
+// All returns the entries of a provider. Those of a ledger with one file are all entries for the zero provider, and their
+// keys begin with the address of a provider and a space.
 func (l *Ledger[E]) All(p sources.Provider) (map[string]E, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -102,23 +103,6 @@ func (l *Ledger[E]) All(p sources.Provider) (map[string]E, error) {
 		}
 	}
 	return all, page.unread
-}
-
-// Count returns how many entries a ledger with a single file has, by the host and by the address of their providers, and
-// in total, as "".
-func (l *Ledger[E]) Count() map[string]int {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	page, _ := l.entry(sources.Provider{}, "")
-	counts := map[string]int{}
-	for key := range page.entries {
-		host, _, _ := strings.Cut(key, "/")
-		provider, _, _ := strings.Cut(key, " ")
-		counts[""]++
-		counts[host]++
-		counts[provider]++
-	}
-	return counts
 }
 
 // References returns the references to the evidence for a version in entries, by their keys, which begin with the version.
