@@ -40,22 +40,11 @@ func (r record) changed(ctx context.Context, dir string) (how string, ok bool) {
 	case ctx.Err() != nil:
 		return "", true
 	case err != nil:
-		return unscanned(dir, err), true
+		return strings.ReplaceAll(sources.Text(err), dir+string(filepath.Separator), ""), true
 	case now.H1 == r.H1, len(now.Files) == 0:
 		return "", false
 	}
 	return now.Sums.Differ(r.Sums, ""), true
-}
-
-// unscanned returns the reason why a package in target can't be read, and the name of
-// the file.
-func unscanned(target string, err error) string {
-	if file, ok := errors.AsType[*fs.PathError](err); ok {
-		if name, relErr := filepath.Rel(target, file.Path); relErr == nil {
-			return name + ": " + file.Err.Error()
-		}
-	}
-	return strings.TrimPrefix(err.Error(), sources.ErrNotFound.Error()+": ")
 }
 
 // A replacement puts the package called made in a scratch directory at the place of the package id in home.
@@ -141,14 +130,9 @@ func (d *Dir) quarantine(in *disk.Dir, name, subject string, why store.Kind) err
 		return err
 	}
 	defer func() { d.warn(bin.Close()) }()
-	at, old := in, bin.Name()
-	if dir := path.Dir(name); dir != "." {
-		if at, err = in.Sub(dir); err != nil {
-			return err
-		}
-		defer at.Close()
-	}
-	if err := bin.Take(at, path.Base(name), old); err != nil {
+	old := bin.Name()
+	err = store.Within(in, path.Dir(name), func(in *disk.Dir) error { return bin.Take(in, path.Base(name), old) })
+	if err != nil {
 		return err
 	}
 	return d.isolated(bin, old, d.tree, name, subject, string(why))

@@ -54,13 +54,14 @@ var nobody sources.Provider
 
 func registryOfThisUser() string { return strconv.Itoa(os.Geteuid()) + ".json" }
 
-// registryIn returns the ledger with a file in rootsDir.
+// registryIn returns the ledger with a file in rootsDir. That of this user doesn't have what other users wrote.
 func (d *Dir) registryIn(file string) *store.Ledger[Root] {
 	if d.state == nil {
 		return store.NewLedger[Root](store.LedgerOptions{})
 	}
 	return store.NewLedger[Root](store.LedgerOptions{
-		Dir: d.state.Path(rootsDir), File: file, Plain: true, Exposed: d.shared, ReadOnly: d.readOnly != nil,
+		Dir: d.state.Path(rootsDir), File: file, Plain: true, ReadOnly: d.readOnly != nil,
+		Exposed: d.shared && file == registryOfThisUser(),
 		Open: func(make bool) (*disk.Dir, error) {
 			if make {
 				return d.state.MakeSub(rootsDir)
