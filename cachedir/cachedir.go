@@ -37,10 +37,10 @@
 // # Users
 //
 // If several users may write to the cache's directory, they share all of it, and what Larder creates in it gets the
-// mode and the group of that directory. Each of them has records and downloads of their own, and no one relies on
-// files of another one: see [Dir.Get]. A package that a user can't put into the cache, because of permissions or a
-// link on the way, only lasts until the end of the run. If such a thing is in place of a lock, the cache is used
-// without that lock, but only to install.
+// mode and the group of that directory. Each of them has records and downloads of their own, and no one relies on files
+// of another one: see [Dir.Get]. What a user registers in .larder/roots only keeps packages in place. A package that a
+// user can't put into the cache, because of permissions or a link on the way, only lasts until the end of the run. If
+// such a thing is in place of a lock, the cache is used without that lock, but only to install.
 //
 // # Records
 //
@@ -63,10 +63,11 @@
 // A process that writes an entry holds both Larder's and OpenTofu's lock for it. A process that requires a package
 // which another process is downloading waits for the lock and then finds the package.
 //
-// An install holds a shared lock on the whole cache from before it selects a package until the package is linked. To
-// remove or quarantine packages, a process takes that lock exclusively, checks again which packages are in use,
-// renames the packages into tmp, releases the lock, and then deletes them. A root module uses the packages that its
-// lock file selects and those that are installed in it. Symbolic links are moved and removed, never followed.
+// An install holds a shared lock on the whole cache from before it selects a package until the package is linked, and
+// the root module is registered. To remove or quarantine packages, a process takes that lock exclusively, checks again
+// which packages are in use, renames the packages into tmp, releases the lock, and then deletes them. A root module
+// uses the packages that its lock file selects and those that are installed in it. Symbolic links are moved and
+// removed, never followed.
 package cachedir
 
 import (
