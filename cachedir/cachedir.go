@@ -78,7 +78,6 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"path"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -391,19 +390,6 @@ func (d *Dir) unwritable() error {
 
 func (d *Dir) entry(id sources.PackageID) string {
 	return filepath.Join(d.root, filepath.FromSlash(id.Path()))
-}
-
-// home opens the directory that contains the entry for id, and creates it if make is
-// set. The name of the entry in it is the platform.
-func (d *Dir) home(id sources.PackageID, make bool) (*disk.Dir, error) {
-	name := path.Dir(id.Path())
-	switch {
-	case d.tree == nil:
-		return nil, fs.ErrNotExist
-	case make:
-		return d.tree.MakeSub(name)
-	}
-	return d.tree.Sub(name)
 }
 
 // checkHome returns an error if a link or a mount leads to the entry for id.

@@ -82,11 +82,23 @@ func (d *Dir) lockTofu(ctx context.Context, home *disk.Dir, id sources.PackageID
 // entry.
 func tofuLockName(p sources.Platform) string { return p.String() + ".lock" }
 
-// holdTofu takes OpenTofu's lock for a package that is about to be removed, if the
-// lock file exists and is free. The file stays, because another process may be
+// hold opens the directory that contains the entry for id, which is about to be removed, and takes OpenTofu's lock for it,
+// if the lock file exists and is free. The file stays, because another process may be
 // waiting for it: if it were removed, that process and the next one would hold
 // different locks.
-func (d *Dir) holdTofu(home *disk.Dir, id sources.PackageID) (unlock func(), err error) {
+func (d *Dir) hold(id sources.PackageID) (home *disk.Dir, release func(), err error) {
+	if home, err = d.tree.Sub(path.Dir(id.Path())); err != nil {
+		return nil, nil, err
+	}
+	unlock, err := holdTofu(home, id)
+	if err != nil {
+		home.Close()
+		return nil, nil, err
+	}
+	return home, func() { unlock(); home.Close() }, nil
+}
+
+func holdTofu(home *disk.Dir, id sources.PackageID) (unlock func(), err error) {
 	name := tofuLockName(id.Platform)
 	if _, err := home.Lstat(name); errors.Is(err, fs.ErrNotExist) {
 		return func() {}, nil

@@ -239,16 +239,11 @@ func (d *Dir) Prune(ctx context.Context, plan *Plan) (*Removed, error) {
 // throw moves a package to bin and removes its records and the directories that this
 // leaves empty. The caller holds the exclusive lock on the cache.
 func (d *Dir) throw(id sources.PackageID, bin *disk.Scratch, name string) error {
-	home, err := d.home(id, false)
+	home, release, err := d.hold(id)
 	if err != nil {
 		return err
 	}
-	defer home.Close()
-	unlock, err := d.holdTofu(home, id)
-	if err != nil {
-		return err
-	}
-	defer unlock()
+	defer release()
 	if err := bin.Take(home, id.Platform.String(), name); err != nil {
 		return err
 	}

@@ -186,16 +186,11 @@ func (d *Dir) isolate(ctx context.Context, v *Verification, f *Mending) error {
 	if marks, err := scan(d.entry(id)); err == nil && i >= 0 && !same(marks, v.Entries[i].marks) {
 		return errSince
 	}
-	home, err := d.home(id, false)
+	_, release, err := d.hold(id)
 	if err != nil {
 		return err
 	}
-	defer home.Close()
-	unlock, err := d.holdTofu(home, id)
-	if err != nil {
-		return err
-	}
-	defer unlock()
+	defer release()
 	if err := d.quarantine(d.tree, id.Path(), id.Path(), f.Kind); err != nil {
 		return err
 	}

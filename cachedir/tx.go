@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path"
 	"slices"
 	"sync"
 
@@ -102,7 +103,7 @@ func (t *tx) lookUp(ctx context.Context) (sources.Stored, error) {
 // several users, a lack of permission means that this user can't replace the entry.
 func (t *tx) openHome(ctx context.Context) error {
 	d := t.d
-	home, err := d.home(t.ID, true)
+	home, err := d.tree.MakeSub(path.Dir(t.ID.Path()))
 	if err != nil {
 		return err
 	}
@@ -372,13 +373,7 @@ func (d *Dir) removeLeftovers() {
 
 // inPlace reports whether there is an entry for id, so that no download of it needs to
 // be continued.
-func (d *Dir) inPlace(id sources.PackageID) bool {
-	if d.tree == nil {
-		return false
-	}
-	info, err := d.tree.Lstat(id.Path())
-	return err == nil && info.IsDir()
-}
+func (d *Dir) inPlace(id sources.PackageID) bool { return d.tree != nil && isDir(d.tree, id.Path()) }
 
 // idle reports whether no process stores the package.
 func (d *Dir) idle(id sources.PackageID) bool {
