@@ -91,7 +91,7 @@ func (r replacement) do(ctx context.Context, d *Dir) error {
 // isolated moves a file or a package, called old in a scratch directory, to the path at in the quarantine in a directory,
 // and warns that it is there.
 func (d *Dir) isolated(scratch *disk.Scratch, old string, in *disk.Dir, at, subject, why string) error {
-	home, err := quarantineFor(in, path.Dir(at))
+	home, err := in.MakeSub(path.Join(quarantinePath, path.Dir(at)))
 	if err != nil {
 		return scratch.Rescue(old, err)
 	}
@@ -101,22 +101,6 @@ func (d *Dir) isolated(scratch *disk.Scratch, old string, in *disk.Dir, at, subj
 	}
 	d.warn(fmt.Errorf("%s: %s; moved to %s", subject, why, home.Path(path.Base(at))))
 	return nil
-}
-
-// quarantineFor opens a directory in the quarantine in another directory, and creates it if it is missing.
-// If a file was moved to its path, the directory takes its place.
-func quarantineFor(in *disk.Dir, dir string) (*disk.Dir, error) {
-	for {
-		home, err := in.MakeSub(path.Join(quarantinePath, dir))
-		stray, ok := errors.AsType[*disk.StrayError](err)
-		if err == nil || !ok {
-			return home, err
-		}
-		file, below := strings.CutPrefix(stray.Path, in.Path(quarantinePath)+string(filepath.Separator))
-		if !below || in.Remove(path.Join(quarantinePath, filepath.ToSlash(file))) != nil {
-			return nil, err
-		}
-	}
 }
 
 // quarantine moves the file or the package at a path in the cache to the quarantine of the cache. It ignores a missing
