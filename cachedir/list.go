@@ -106,7 +106,7 @@ func (d *Dir) List(ctx context.Context, opts ListOptions) (*Listing, error) {
 		delete(kept, e.ID.Path())
 	}
 	for at := range kept {
-		if _, err := d.roots.Find(nobody, at); err == nil {
+		if _, err := d.roots.Find(noProvider, at); err == nil {
 			listing.stale = append(listing.stale, at)
 		}
 	}
@@ -175,7 +175,8 @@ func (l *lister) visit(at string, e fs.DirEntry, err error) error {
 	case errors.Is(err, fs.ErrNotExist): // removed meanwhile
 	case err != nil:
 		l.note(store.Unreadable, at, sources.Text(err))
-	case strings.HasPrefix(e.Name(), "."), depth == hostDepth && disk.MadeBySystem(e.Name()), depth == platformDepth && isTofuLock(e):
+	case strings.HasPrefix(e.Name(), "."), depth == hostDepth && disk.MadeBySystem(e.Name()),
+		depth == platformDepth && isTofuLock(e):
 		return skip(e)
 	case disk.IsLink(e.Type()):
 		l.visitLink(at)

@@ -82,10 +82,9 @@ func (d *Dir) lockTofu(ctx context.Context, home *disk.Dir, id sources.PackageID
 // entry.
 func tofuLockName(p sources.Platform) string { return p.String() + ".lock" }
 
-// hold opens the directory that contains the entry for id, which is about to be removed, and takes OpenTofu's lock for it,
-// if the lock file exists and is free. The file stays, because another process may be
-// waiting for it: if it were removed, that process and the next one would hold
-// different locks.
+// hold opens the directory that contains the entry for id, which is about to be removed, and takes OpenTofu's lock
+// for it, if the lock file exists and is free. The file stays, because another process may be waiting for it: if it
+// were removed, that process and the next one would hold different locks.
 func (d *Dir) hold(id sources.PackageID) (home *disk.Dir, release func(), err error) {
 	if home, err = d.tree.Sub(path.Dir(id.Path())); err != nil {
 		return nil, nil, err

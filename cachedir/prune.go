@@ -226,9 +226,9 @@ func (d *Dir) Prune(ctx context.Context, plan *Plan) (*Removed, error) {
 		pruned.Freed += r.Freed
 	}
 	for _, key := range now.Listing.stale {
-		d.roots.Remove(nobody, key)
+		d.roots.Remove(noProvider, key)
 	}
-	if err := d.roots.Write(ctx, nobody); !d.denies(err) {
+	if err := d.roots.Write(ctx, noProvider); !d.denies(err) {
 		errs = append(errs, err)
 	}
 	errs = append(errs, d.ledger.WriteAll(ctx), d.removeOld(now))
@@ -258,7 +258,7 @@ func (d *Dir) throw(id sources.PackageID, bin *disk.Scratch, name string) error 
 // too.
 func (d *Dir) forgetEntry(id sources.PackageID, home *disk.Dir) error {
 	d.ledger.Remove(id.Provider, store.KeyOf(id))
-	d.roots.Remove(nobody, id.Path())
+	d.roots.Remove(noProvider, id.Path())
 	if known, err := d.Recorded(id.Provider, id.Version); err != nil || len(known) > 0 || d.opts.Records.Key.Check() != nil {
 		return err // without the key, it is unknown whether the evidence is required
 	}

@@ -88,8 +88,8 @@ func (r replacement) do(ctx context.Context, d *Dir) error {
 	return ctx.Err()
 }
 
-// isolated moves a file or a package, called old in a scratch directory, to the path at in the quarantine in a directory,
-// and warns that it is there.
+// isolated moves a file or a package, called old in a scratch directory, to the path at in the quarantine in a
+// directory, and warns that it is there.
 func (d *Dir) isolated(scratch *disk.Scratch, old string, in *disk.Dir, at, subject, why string) error {
 	home, err := in.MakeSub(path.Join(quarantinePath, path.Dir(at)))
 	if err != nil {

@@ -123,8 +123,8 @@ func (d *Dir) noteUse(l *ledger, id sources.PackageID) {
 	}
 }
 
-// lastUse returns when a package was last used: when a user of the cache last did or, as long as that is not known, when it
-// last changed.
+// lastUse returns when a package was last used: when a user of the cache last did or, as long as that is not known,
+// when it last changed.
 func (d *Dir) lastUse(id sources.PackageID) time.Time {
 	info, err := fs.FileInfo(nil), error(fs.ErrNotExist)
 	if d.state != nil {
@@ -195,8 +195,8 @@ func (d *Dir) Recall(id sources.PackageID) (sources.Stored, error) {
 	return d.stored(id, "", record{Facts: f}), nil
 }
 
-// recorded returns the records of a package in ledgers, and then what is known about it. The error is that of a ledger that
-// cannot be read.
+// recorded returns the records of a package in ledgers, and then what is known about it. The error is that of a
+// ledger that cannot be read.
 func (d *Dir) recorded(id sources.PackageID, ledgers ...*ledger) (all []record, err error) {
 	add := func(r record, err error) error {
 		if err == nil {

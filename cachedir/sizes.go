@@ -81,7 +81,8 @@ func (x item) top() string {
 	return top
 }
 
-// items returns what a cache has besides packages and foreign files, with this user's downloads. It does not follow links.
+// items returns what a cache has besides packages and foreign files, with this user's downloads. It does not follow
+// links.
 func (d *Dir) items(ctx context.Context) (all []item, err error) {
 	if d.state == nil || !d.inside {
 		return nil, nil
@@ -181,8 +182,8 @@ func alive(state *disk.Dir, run string, now time.Time) (alive bool) {
 	return alive
 }
 
-// isOld reports whether a prune removes an item because it is older than an age: the archive of a recent download, or what is in
-// the quarantine. If the age is 0, archives of any age are old, and the others after 30 days.
+// isOld reports whether a prune removes an item because it is older than an age: the archive of a recent download, or
+// what is in the quarantine. If the age is 0, archives of any age are old, and the others after 30 days.
 func (d *Dir) isOld(x item, age time.Duration) bool {
 	switch now := d.opts.Now(); x.top() {
 	case archivesDir:

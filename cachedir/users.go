@@ -49,8 +49,8 @@ type registry struct {
 
 const writeEvery = time.Second
 
-// nobody is the provider of all registrations, which are about root modules.
-var nobody sources.Provider
+// noProvider is the provider of all registrations, which are about root modules.
+var noProvider sources.Provider
 
 func registryOfThisUser() string { return strconv.Itoa(os.Geteuid()) + ".json" }
 
@@ -92,10 +92,10 @@ func (w *workdir) Register(ids []sources.PackageID) {
 	d.roots.mu.Lock()
 	defer d.roots.mu.Unlock()
 	key := r.Dir + "\n" + r.Providers
-	if old, err := d.roots.Find(nobody, key); err == nil && slices.Equal(old.Packages, r.Packages) {
+	if old, err := d.roots.Find(noProvider, key); err == nil && slices.Equal(old.Packages, r.Packages) {
 		return
 	}
-	d.roots.Set(nobody, key, r)
+	d.roots.Set(noProvider, key, r)
 	if d.opts.Now().Sub(d.roots.written) > writeEvery {
 		d.writeRegistry()
 	} else if d.roots.release == nil {
@@ -106,7 +106,7 @@ func (w *workdir) Register(ids []sources.PackageID) {
 // writeRegistry writes what was registered. The caller holds d.roots.mu.
 func (d *Dir) writeRegistry() {
 	d.roots.written = d.opts.Now()
-	if err := d.roots.Write(context.Background(), nobody); err != nil && !d.denies(err) {
+	if err := d.roots.Write(context.Background(), noProvider); err != nil && !d.denies(err) {
 		d.warn(fmt.Errorf("registering the root module: %w", err))
 	}
 	if d.roots.release != nil {
@@ -130,13 +130,13 @@ func (d *Dir) Keep(id sources.PackageID) error {
 	if d.readOnly != nil {
 		return d.unwritable()
 	}
-	d.roots.Set(nobody, id.Path(), Root{Packages: []string{id.Path()}})
-	return sources.InPackage(id, d.explainOwner(d.roots.Write(context.Background(), nobody)))
+	d.roots.Set(noProvider, id.Path(), Root{Packages: []string{id.Path()}})
+	return sources.InPackage(id, d.explainOwner(d.roots.Write(context.Background(), noProvider)))
 }
 
 // Kept returns the platforms for which this user has called Keep for packages of the version.
 func (d *Dir) Kept(p sources.Provider, v sources.Version) (all []sources.Platform, err error) {
-	entries, err := d.roots.All(nobody)
+	entries, err := d.roots.All(noProvider)
 	for _, at := range slices.Sorted(maps.Keys(entries)) {
 		if id, ok := packageAt(at); ok && id.Provider == p && id.Version == v {
 			all = append(all, id.Platform)
@@ -150,12 +150,12 @@ func (d *Dir) Release(id sources.PackageID) error {
 	if d.readOnly != nil {
 		return d.unwritable()
 	}
-	d.roots.Remove(nobody, id.Path())
-	return sources.InPackage(id, d.explainOwner(d.roots.Write(context.Background(), nobody)))
+	d.roots.Remove(noProvider, id.Path())
+	return sources.InPackage(id, d.explainOwner(d.roots.Write(context.Background(), noProvider)))
 }
 
-// registered returns the registered root modules and the paths of the packages to keep. It skips what is invalid. gone has
-// what this user has registered of root modules that no longer exist.
+// registered returns the registered root modules and the paths of the packages to keep. It skips what is invalid.
+// gone has what this user has registered of root modules that no longer exist.
 func (d *Dir) registered() (roots []Root, kept map[string]bool, gone []string, err error) {
 	if d.state == nil {
 		return nil, nil, nil, nil
@@ -172,9 +172,9 @@ func (d *Dir) registered() (roots []Root, kept map[string]bool, gone []string, e
 		ledger, own := d.registryIn(name), name == registryOfThisUser()
 		if own {
 			ledger = d.roots.Ledger
-			ledger.Refresh(nobody)
+			ledger.Refresh(noProvider)
 		}
-		entries, err := ledger.All(nobody)
+		entries, err := ledger.All(noProvider)
 		if err != nil && !d.shared {
 			return nil, nil, nil, err // without this error, packages in use would be removed
 		}

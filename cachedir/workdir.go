@@ -268,7 +268,7 @@ func sameDir(a, b string) bool {
 	return err == nil && os.SameFile(at, bt)
 }
 
-// installed returns the record of the package in the place of s, and the link mode if that is the entry with these
+// installed returns the record of the package that s would replace, and the link mode if that is the entry with these
 // fingerprints, otherwise "". Without a record, the files have to be compared.
 func (w *workdir) installed(s sources.Stored, entry []mark) (was record, mode sources.LinkMode) {
 	target := w.target(s.ID)

@@ -39,7 +39,7 @@ type LedgerOptions struct {
 	ReadOnly bool     // entries last only for this run
 	Exposed  bool     // other users may write to Dir: what they obstruct, see [disk.IsObstructed], is missing
 	File     string   // one file of this name has the entries of all providers; empty for a file for each
-	Plain    bool     // other users read the files, which have no code of the key; if Exposed, only files of this user count
+	Plain    bool     // other users read the files, so the key doesn't matter; if Exposed, only this user's count
 
 	Durability disk.Durability // whether entries must survive a power failure; lost ones of a store cost a rehash
 
@@ -90,8 +90,8 @@ func (l *Ledger[E]) Find(p sources.Provider, key string) (E, error) {
 	return e, fmt.Errorf("%w among the records", sources.ErrNotFound)
 }
 
-// All returns the entries of a provider. Those of a ledger with one file are all entries for the zero provider, and their
-// keys begin with the address of a provider and a space.
+// All returns the entries of a provider. Those of a ledger with one file are all entries for the zero provider, and
+// their keys begin with the address of a provider and a space.
 func (l *Ledger[E]) All(p sources.Provider) (map[string]E, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
