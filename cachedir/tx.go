@@ -200,7 +200,7 @@ func (t *tx) Put(ctx context.Context, f store.Facts) (sources.Stored, error) {
 		// The entry already has the same contents, and may be linked and running.
 		// Only the record was missing.
 		r.Files, r.Boot = t.old.Files, t.old.Boot
-	case t.denied != nil:
+	case t.apart():
 		t.Kept = true
 		t.keepKnown(ctx, f)
 		return t.setApart(r), nil
@@ -216,6 +216,9 @@ func (t *tx) Put(ctx context.Context, f store.Facts) (sources.Stored, error) {
 	t.keepKnown(ctx, f)
 	return d.stored(t.ID, d.entry(t.ID), r), nil
 }
+
+// apart reports whether this user can't put the package into the cache.
+func (t *tx) apart() bool { return t.denied != nil }
 
 // setApart describes a package that this user can't put into the cache. It stays among
 // the temporary files of this run, long enough to be copied to a working directory.
