@@ -9,8 +9,7 @@
 //	HOST/NAMESPACE/TYPE/VERSION/OS_ARCH/       one package, unpacked
 //	HOST/NAMESPACE/TYPE/VERSION/OS_ARCH.lock   OpenTofu's lock for the package
 //	.larder/ledger/, known/                    the records, if several machines share the record key
-//	.larder/roots/KEY.json                     one registration for each root module
-//	.larder/kept/PACKAGE                       marks packages that stay without a user, see [Dir.Keep]
+//	.larder/roots/UID.json                     the root modules of a user, and the packages to keep, see [Dir.Keep]
 //	.larder/evidence/HOST/NAMESPACE/TYPE/VERSION/
 //	                                           signed checksums, their signature and keys
 //	.larder/lock/PACKAGE.lock, evidence-?.lock one lock for each package, some for evidence, never removed
@@ -38,10 +37,10 @@
 // # Users
 //
 // If several users may write to the cache's directory, they share all of it, and what Larder creates in it gets the
-// mode and the group of that directory. Each of them has records and downloads of their own, and no one relies on
-// files of another one: see [Dir.Get]. A package that a user can't put into the cache, because of permissions or a
-// link on the way, only lasts until the end of the run. If such a thing is in place of a lock, the cache is used
-// without that lock, but only to install.
+// mode and the group of that directory. Each of them has records and downloads of their own, and no one relies on files
+// of another one: see [Dir.Get]. What a user registers in .larder/roots only keeps packages in place. A package that a
+// user can't put into the cache, because of permissions or a link on the way, only lasts until the end of the run. If
+// such a thing is in place of a lock, the cache is used without that lock, but only to install.
 //
 // # Records
 //
@@ -64,10 +63,11 @@
 // A process that writes an entry holds both Larder's and OpenTofu's lock for it. A process that requires a package
 // which another process is downloading waits for the lock and then finds the package.
 //
-// An install holds a shared lock on the whole cache from before it selects a package until the package is linked. To
-// remove or quarantine packages, a process takes that lock exclusively, checks again which packages are in use,
-// renames the packages into tmp, releases the lock, and then deletes them. A root module uses the packages that its
-// lock file selects and those that are installed in it. Symbolic links are moved and removed, never followed.
+// An install holds a shared lock on the whole cache from before it selects a package until the package is linked, and
+// the root module is registered. To remove or quarantine packages, a process takes that lock exclusively, checks again
+// which packages are in use, renames the packages into tmp, releases the lock, and then deletes them. A root module
+// uses the packages that its lock file selects and those that are installed in it. Symbolic links are moved and
+// removed, never followed.
 package cachedir
 
 import (
@@ -78,7 +78,6 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"path"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -100,6 +99,7 @@ type Dir struct {
 	private  *disk.Dir   // downloads; the same as state, except in a cache of several users; nil if there is none
 	ledger   *ledger     // of the packages in place
 	known    store.Known // the hashes of all packages that this user has ever verified, in any store
+	roots    registry    // of the root modules that use the packages
 	inside   bool        // whether state is in root
 	shared   bool        // whether several users may write to root, see share.go
 	readOnly error       // why the directory cannot be written; nil if it can
@@ -324,7 +324,7 @@ func (d *Dir) openStateDir(make bool) (*disk.Dir, error) {
 
 // stateDirs are the directories in the state. Open checks all of them for links and
 // mounts, which is simpler than checking wherever one is used.
-var stateDirs = []string{"tmp", partialDir, archivesDir, ledgerDir, knownDir, keptMarks, "roots", "evidence", "lock", quarantineDir}
+var stateDirs = []string{"tmp", partialDir, archivesDir, ledgerDir, knownDir, rootsDir, "evidence", "lock", quarantineDir}
 
 // ErrMirror matches the error for a directory that is a mirror, not a plugin cache.
 var ErrMirror = errors.New("this is a mirror, not a plugin cache")
@@ -363,6 +363,7 @@ func probe(in *disk.Dir, name string) error {
 // Close closes the directory.
 func (d *Dir) Close() error {
 	var errs []error
+	d.completeRegistry()
 	d.inTree.close(d)
 	d.inState.close(d)
 	if d.private == d.state {
@@ -389,19 +390,6 @@ func (d *Dir) unwritable() error {
 
 func (d *Dir) entry(id sources.PackageID) string {
 	return filepath.Join(d.root, filepath.FromSlash(id.Path()))
-}
-
-// home opens the directory that contains the entry for id, and creates it if make is
-// set. The name of the entry in it is the platform.
-func (d *Dir) home(id sources.PackageID, make bool) (*disk.Dir, error) {
-	name := path.Dir(id.Path())
-	switch {
-	case d.tree == nil:
-		return nil, fs.ErrNotExist
-	case make:
-		return d.tree.MakeSub(name)
-	}
-	return d.tree.Sub(name)
 }
 
 // checkHome returns an error if a link or a mount leads to the entry for id.

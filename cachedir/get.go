@@ -148,7 +148,7 @@ func (d *Dir) stored(id sources.PackageID, dir string, r record) sources.Stored 
 		s.Seen = &seen{r.Files, r.From}
 	}
 	if r.was != nil {
-		s.Differs, s.Changes = r.was.H1, r.Differ(r.was.dated()).Error()
+		s.Differs, s.Changes = r.was.H1, r.Differ(r.was.Facts).Error()
 	}
 	return s
 }

@@ -1,17 +1,18 @@
 package cachedir
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io/fs"
-	"maps"
 	"os"
 	"path"
 	"path/filepath"
 	"runtime"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -27,18 +28,17 @@ import (
 type Entry struct {
 	ID     sources.PackageID
 	Dir    string
-	Target string       // target of the link, if the entry is a symlink
-	Size   int64        // bytes on disk, without files that an earlier entry shares
-	Freed  int64        // bytes on disk that removing the entry would free: those of files without other links
-	Linked bool         // whether files of the entry also have links outside the cache
-	Kept   bool         // whether a user wants the entry to stay, see [Dir.Keep]
-	Used   time.Time    // last recorded use
-	H1     sources.Hash // empty if unknown
-	ZH     sources.Hash // of the archive; empty if unknown
-	Origin string       // empty if unknown
-	Roots  []string     // directories of the root modules that use the entry
+	Target string    // target of the link, if the entry is a symlink
+	Size   int64     // bytes on disk, without files that an earlier entry shares
+	Freed  int64     // bytes on disk that removing the entry would free: those of files without other links
+	Linked bool      // whether files of the entry also have links outside the cache
+	Kept   bool      // whether a user wants the entry to stay, see [Dir.Keep]
+	Used   time.Time // last recorded use
+	Roots  []string  // directories of the root modules that use the entry
 
 	// These are set by [Dir.Verify].
+	H1       sources.Hash   // empty if unknown
+	Origin   string         // empty if unknown
 	Report   sources.Report // what was proved about the package is worth
 	Evidence bool           // whether its evidence is kept
 	Changed  bool           // the contents differ from the verified ones
@@ -55,7 +55,7 @@ type Listing struct {
 	Unclear  []error          // why it is unknown which packages some root modules use
 	Saved    int64            // bytes on disk that root modules save by sharing files with the cache
 
-	stale []string // registrations of root modules, and marks of packages, that no longer exist
+	stale []string // what this user has registered of root modules and packages that no longer exist
 	users users
 }
 
@@ -74,20 +74,13 @@ func (d *Dir) List(ctx context.Context, opts ListOptions) (*Listing, error) {
 		listing.Entries, listing.Findings = slices.Clone(listing.Entries), slices.Clone(listing.Findings)
 		return &listing, nil
 	}
-	l := &lister{Dir: d, ctx: ctx, opts: opts, seen: map[disk.FileID]uint64{}, marked: map[string]bool{}}
-	if d.state != nil {
-		names, err := store.Names(d.state, keptMarks)
-		if err != nil {
-			return nil, err
-		}
-		for _, name := range names {
-			l.marked[keptMarks+"/"+name] = true
-		}
-	}
+	l := &lister{Dir: d}
 	if d.tree != nil {
-		err := l.level("", 0)
+		err := fs.WalkDir(os.DirFS(d.root), ".", func(at string, e fs.DirEntry, err error) error {
+			return cmp.Or(ctx.Err(), l.visit(at, e, err))
+		})
 		if err == nil {
-			err = l.lookAtAll()
+			err = l.examine(ctx)
 		}
 		if err != nil {
 			return nil, err
@@ -96,14 +89,11 @@ func (d *Dir) List(ctx context.Context, opts ListOptions) (*Listing, error) {
 	slices.SortFunc(l.entries, func(a, b Entry) int { return a.ID.Compare(b.ID) })
 	slices.SortStableFunc(l.findings, func(a, b *store.Finding) int { return strings.Compare(a.Path, b.Path) })
 	l.measureAll()
-	for _, e := range l.entries {
-		delete(l.marked, keptPath(e.ID))
-	}
-	registered, stale, err := d.registered()
+	registered, kept, stale, err := d.registered()
 	if err != nil {
 		return nil, fmt.Errorf("reading which root modules use the cache: %w", err)
 	}
-	listing := &Listing{Entries: l.entries, Findings: l.findings, stale: slices.AppendSeq(stale, maps.Keys(l.marked))}
+	listing := &Listing{Entries: l.entries, Findings: l.findings, stale: stale}
 	listing.Roots = d.mergeRoots(registered, opts.Roots)
 	if opts.Locked == nil {
 		opts.Locked = func(string) (Selections, error) { return nil, nil }
@@ -111,7 +101,14 @@ func (d *Dir) List(ctx context.Context, opts ListOptions) (*Listing, error) {
 	users := d.findUsers(listing.Roots, opts.Locked)
 	listing.users, listing.Unclear = users, users.unclear
 	for i := range listing.Entries {
-		listing.Entries[i].Roots = users.of(listing.Entries[i].ID)
+		e := &listing.Entries[i]
+		e.Roots, e.Kept = users.of(e.ID), kept[e.ID.Path()]
+		delete(kept, e.ID.Path())
+	}
+	for at := range kept {
+		if _, err := d.roots.Find(noProvider, at); err == nil {
+			listing.stale = append(listing.stale, at)
+		}
 	}
 	listing.Saved = d.saved(listing.Entries, users)
 	return listing, ctx.Err()
@@ -140,24 +137,6 @@ func packagesIn(root string, p sources.Provider) (ids []sources.PackageID, err e
 	return ids, err
 }
 
-// mergeRoots merges both lists without duplicates, and without views of other caches.
-func (d *Dir) mergeRoots(registered, found []Root) []Root {
-	var known []Root
-	seen := map[[2]string]bool{}
-	for _, r := range slices.Concat(registered, found) {
-		if !r.other {
-			r.Dir, r.Providers = withoutLinks(r.Dir), withoutLinks(r.Providers)
-		}
-		key := [2]string{r.Dir, r.Providers}
-		if seen[key] || r.View && !d.isLinkedFrom(r.Providers) {
-			continue
-		}
-		seen[key] = true
-		known = append(known, r)
-	}
-	return known
-}
-
 // Users returns the number of root modules that use packages of the cache.
 func (l *Listing) Users() int {
 	users := map[string]bool{}
@@ -172,13 +151,9 @@ func (l *Listing) Users() int {
 // A lister walks the levels of a cache.
 type lister struct {
 	*Dir
-	ctx      context.Context
-	opts     ListOptions
-	packages []sources.PackageID
 	entries  []Entry
+	mu       sync.Mutex
 	findings []*store.Finding
-	seen     map[disk.FileID]uint64 // number of links in the cache for each file
-	marked   map[string]bool        // the marks of [Dir.Keep], by their paths
 }
 
 // The depths below the cache directory.
@@ -190,30 +165,39 @@ const (
 	platformDepth
 )
 
-// level examines the contents of a directory at the given depth below the cache.
-func (l *lister) level(rel string, depth int) error {
-	if err := l.ctx.Err(); err != nil {
+// visit visits a name in the cache. It collects the packages, which are examined later, and what does not belong there.
+func (l *lister) visit(at string, e fs.DirEntry, err error) error {
+	depth := strings.Count(at, "/")
+	id, isPackage := packageAt(at)
+	switch {
+	case at == ".":
 		return err
+	case errors.Is(err, fs.ErrNotExist): // removed meanwhile
+	case err != nil:
+		l.note(store.Unreadable, at, sources.Text(err))
+	case strings.HasPrefix(e.Name(), "."), depth == hostDepth && disk.MadeBySystem(e.Name()),
+		depth == platformDepth && isTofuLock(e):
+		return skip(e)
+	case disk.IsLink(e.Type()):
+		l.visitLink(at)
+	case isPackage && e.IsDir():
+		l.entries = append(l.entries, Entry{ID: id, Dir: l.entry(id)})
+		return fs.SkipDir
+	case !e.IsDir() && depth == hostDepth:
+		l.note(Stranger, at, "not the directory of a registry's host")
+	case !e.IsDir():
+		l.note(NoDirectory, at, "a file where a directory should be")
+	case depth == platformDepth || !canonical(at):
+		l.note(Stranger, at, "not a name used in a cache")
+		return fs.SkipDir
 	}
-	names, err := os.ReadDir(filepath.Join(l.root, filepath.FromSlash(rel)))
-	if errors.Is(err, fs.ErrNotExist) && rel != "" {
-		return nil // removed meanwhile
-	}
-	if err != nil && rel != "" {
-		l.note(store.Unreadable, rel, sources.Text(err))
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	for _, e := range names {
-		at := path.Join(rel, e.Name())
-		if strings.HasPrefix(e.Name(), ".") || depth == platformDepth && isTofuLock(e) {
-			continue
-		}
-		if err := l.name(at, e, depth); err != nil {
-			return err
-		}
+	return nil
+}
+
+// skip leaves out a name, and what is below it.
+func skip(e fs.DirEntry) error {
+	if e.IsDir() {
+		return fs.SkipDir
 	}
 	return nil
 }
@@ -223,29 +207,6 @@ func isTofuLock(e fs.DirEntry) bool {
 	platform, ok := strings.CutSuffix(e.Name(), ".lock")
 	_, err := sources.ParsePlatform(platform)
 	return ok && err == nil && e.Type().IsRegular()
-}
-
-// name examines one name in a cache.
-func (l *lister) name(at string, e fs.DirEntry, depth int) error {
-	if disk.IsLink(e.Type()) {
-		l.symlink(at)
-		return nil
-	}
-	id, isPackage := packageAt(at)
-	switch {
-	case isPackage && e.IsDir():
-		l.packages = append(l.packages, id)
-	case depth == hostDepth && disk.MadeBySystem(e.Name()):
-	case !e.IsDir() && depth == hostDepth:
-		l.note(Stranger, at, "not the directory of a registry's host")
-	case !e.IsDir():
-		l.note(NoDirectory, at, "a file where a directory should be")
-	case depth < platformDepth && canonical(at):
-		return l.level(at, depth+1)
-	default:
-		l.note(Stranger, at, "not a name used in a cache")
-	}
-	return nil
 }
 
 // packageAt returns the package at a path in a cache, if the path has the spelling that Larder and the engines use.
@@ -268,67 +229,50 @@ func canonical(at string) bool {
 	return ok
 }
 
-// symlink examines a symlink without following it, except to check that its target
-// exists.
-func (l *lister) symlink(at string) {
+// visitLink examines a link without following it, except to find out what it leads to.
+func (l *lister) visitLink(at string) {
 	full := filepath.Join(l.root, filepath.FromSlash(at))
 	target, err := os.Readlink(full)
 	if err != nil {
 		return // removed meanwhile
 	}
 	info, err := os.Stat(full)
-	switch {
-	case err != nil:
+	if err != nil {
 		l.note(Dangling, at, "a link to "+target+", which does not exist")
 		return
-	case info.IsDir():
-		if id, ok := packageAt(at); ok {
-			l.entries = append(l.entries, Entry{ID: id, Dir: full, Target: target, Used: info.ModTime()})
-		}
+	}
+	if id, ok := packageAt(at); ok && info.IsDir() {
+		l.entries = append(l.entries, Entry{ID: id, Dir: full, Target: target, Used: info.ModTime()})
 	}
 	l.note(Elsewhere, at, "a link to "+target)
 }
 
-// lookAtAll examines the packages, several at a time.
-func (l *lister) lookAtAll() error {
-	var parts []*lister
-	g, ctx := errgroup.WithContext(l.ctx)
+// examine examines the packages, several at a time.
+func (l *lister) examine(ctx context.Context) error {
+	g, ctx := errgroup.WithContext(ctx)
 	g.SetLimit(runtime.GOMAXPROCS(0))
-	for packages := range slices.Chunk(l.packages, 64) {
-		part := &lister{Dir: l.Dir, marked: l.marked, entries: make([]Entry, 0, len(packages))}
-		parts = append(parts, part)
+	for part := range slices.Chunk(l.entries, 64) {
 		g.Go(func() error {
-			for _, id := range packages {
-				part.entry(id)
+			for i := range part {
+				if part[i].Target == "" {
+					l.examinePackage(&part[i])
+				}
 			}
 			return ctx.Err()
 		})
 	}
-	if err := g.Wait(); err != nil {
-		return err
-	}
-	l.entries = slices.Grow(l.entries, len(l.packages))
-	for _, part := range parts {
-		l.entries = append(l.entries, part.entries...)
-		l.findings = append(l.findings, part.findings...)
-	}
-	for _, e := range l.entries {
-		for _, x := range e.files {
-			l.seen[x.File]++
-		}
-	}
-	return nil
+	err := g.Wait()
+	l.entries = slices.DeleteFunc(l.entries, func(e Entry) bool { return e.Dir == "" })
+	return err
 }
 
-// entry examines a package.
-func (l *lister) entry(id sources.PackageID) {
-	e := Entry{ID: id, Dir: l.Dir.entry(id)}
-	var marks []mark
+// examinePackage completes the entry of a package. It has no Dir any more if it was removed meanwhile.
+func (l *lister) examinePackage(e *Entry) {
 	var links []string
 	var err error
 	whileReplaced(e.Dir, func() error {
 		e.files, links = nil, nil
-		marks, err = scanEach(e.Dir, func(full string, info fs.FileInfo) {
+		e.marks, err = scanEach(e.Dir, func(full string, info fs.FileInfo) {
 			e.files = append(e.files, disk.UsageOf(full, info))
 			if disk.IsLink(info.Mode()) {
 				links = append(links, full)
@@ -337,27 +281,22 @@ func (l *lister) entry(id sources.PackageID) {
 		return err
 	})
 	if errors.Is(err, fs.ErrNotExist) && gone(e.Dir) {
+		e.Dir = ""
 		return
 	}
 	if err == nil {
-		_, err = executableOf(marks, id)
+		_, err = executableOf(e.marks, e.ID)
 	}
 	for _, full := range links {
-		l.inner(&e, full)
+		l.visitInner(e, full)
 	}
-	e.marks = marks
-	e.Kept = l.marked[keptPath(id)]
-	r, recordErr := l.ledger.Find(id.Provider, store.KeyOf(id))
-	e.Used = l.lastUse(id)
-	if recordErr == nil && slices.Equal(r.Files, marks) {
-		e.H1, e.ZH, e.Origin = r.H1, r.ZH, r.Origin
+	e.Used = l.lastUse(e.ID)
+	switch {
+	case errors.Is(err, sources.ErrNotFound) || errors.Is(err, archive.ErrNoExecutable):
+		l.note(store.Broken, e.ID.Path(), sources.Text(err))
+	case err != nil:
+		l.note(store.Unreadable, e.ID.Path(), sources.Text(err))
 	}
-	if errors.Is(err, sources.ErrNotFound) || errors.Is(err, archive.ErrNoExecutable) {
-		l.note(store.Broken, id.Path(), sources.Text(err))
-	} else if i := slices.IndexFunc([]error{err, recordErr}, disk.IsUnread); i >= 0 {
-		l.note(store.Unreadable, id.Path(), sources.Text([]error{err, recordErr}[i]))
-	}
-	l.entries = append(l.entries, e)
 }
 
 // executableOf returns the name of the file of a package that engines run.
@@ -378,24 +317,9 @@ func checkExecutable(dir string, marks []mark, id sources.PackageID) error {
 	return archive.CheckExecutable(dir, name, id)
 }
 
-// lastUse returns when a package was last used: the recorded time or, without a record, the time of its last change.
-func (d *Dir) lastUse(id sources.PackageID) time.Time {
-	if used := d.lastUsed(id); !used.IsZero() {
-		return used
-	}
-	if info, err := os.Stat(d.entry(id)); err == nil {
-		return info.ModTime()
-	}
-	return time.Time{}
-}
-
-// inner examines a symlink in a package.
-func (l *lister) inner(e *Entry, full string) {
-	rel, err := filepath.Rel(e.Dir, full)
-	if err != nil {
-		return
-	}
-	at := path.Join(e.ID.Path(), filepath.ToSlash(rel))
+// visitInner examines a link in a package.
+func (l *lister) visitInner(e *Entry, full string) {
+	at := e.ID.Path() + filepath.ToSlash(strings.TrimPrefix(full, e.Dir))
 	real, err := disk.Resolve(full)
 	if err != nil {
 		l.note(Dangling, at, "a broken link")
@@ -409,13 +333,13 @@ func (l *lister) inner(e *Entry, full string) {
 
 // measureAll adds up the disk usage of the entries.
 func (l *lister) measureAll() {
-	counted := map[disk.FileID]bool{}
+	inside, counted := remainderOf(l.entries).inside, map[disk.FileID]bool{}
 	for i := range l.entries {
 		e := &l.entries[i]
 		e.Freed, _ = remainderOf(l.entries[i : i+1]).remove(*e)
 		for _, x := range e.files {
 			known := x.File != (disk.FileID{})
-			e.Linked = e.Linked || known && x.Links > l.seen[x.File]
+			e.Linked = e.Linked || known && x.Links > inside[x.File]
 			if !known || !counted[x.File] {
 				e.Size += x.Bytes
 			}
@@ -487,5 +411,7 @@ func (l *lister) note(kind store.Kind, at, text string) {
 	if id, ok := packageAt(path.Join(parts[:min(len(parts), platformDepth+1)]...)); ok {
 		f.Package = &id
 	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	l.findings = append(l.findings, f)
 }

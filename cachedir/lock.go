@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"path"
+	"sync"
 
 	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/disk"
@@ -81,11 +82,22 @@ func (d *Dir) lockTofu(ctx context.Context, home *disk.Dir, id sources.PackageID
 // entry.
 func tofuLockName(p sources.Platform) string { return p.String() + ".lock" }
 
-// holdTofu takes OpenTofu's lock for a package that is about to be removed, if the
-// lock file exists and is free. The file stays, because another process may be
-// waiting for it: if it were removed, that process and the next one would hold
-// different locks.
-func (d *Dir) holdTofu(home *disk.Dir, id sources.PackageID) (unlock func(), err error) {
+// hold opens the directory that contains the entry for id, which is about to be removed, and takes OpenTofu's lock
+// for it, if the lock file exists and is free. The file stays, because another process may be waiting for it: if it
+// were removed, that process and the next one would hold different locks.
+func (d *Dir) hold(id sources.PackageID) (home *disk.Dir, release func(), err error) {
+	if home, err = d.tree.Sub(path.Dir(id.Path())); err != nil {
+		return nil, nil, err
+	}
+	unlock, err := holdTofu(home, id)
+	if err != nil {
+		home.Close()
+		return nil, nil, err
+	}
+	return home, func() { unlock(); home.Close() }, nil
+}
+
+func holdTofu(home *disk.Dir, id sources.PackageID) (unlock func(), err error) {
 	name := tofuLockName(id.Platform)
 	if _, err := home.Lstat(name); errors.Is(err, fs.ErrNotExist) {
 		return func() {}, nil
@@ -107,4 +119,126 @@ func (d *Dir) holdTofu(home *disk.Dir, id sources.PackageID) (unlock func(), err
 		err = fmt.Errorf("locked by OpenTofu (pid %d): %s", pid, home.Path(name))
 	}
 	return nil, sources.WithHint(err, "run the command again when OpenTofu has finished")
+}
+
+// A presence is this process's use of a whole cache: either any number of goroutines
+// use packages, or one goroutine removes packages. It holds a lock on the file
+// cache.lock, shared or exclusive. A process that requests this lock passes gate.lock
+// first. A process that waits to remove packages holds gate.lock, because otherwise
+// it might wait forever while others use the cache.
+type presence struct {
+	mu    sync.Mutex
+	users int // those that use packages; -1 while one removes packages
+	lock  *disk.Lock
+}
+
+var presences sync.Map // from path of the directory with the locks to *presence
+
+func (d *Dir) presence() *presence {
+	p, _ := presences.LoadOrStore(d.state.Path("."), new(presence))
+	return p.(*presence)
+}
+
+func (d *Dir) gate() *disk.Lock  { return d.wholeLock("gate.lock") }
+func (d *Dir) whole() *disk.Lock { return d.wholeLock("cache.lock") }
+
+func (d *Dir) wholeLock(name string) *disk.Lock {
+	l := d.state.Lock(name)
+	l.Existing, l.Optional = d.readOnly != nil, d.shared
+	return l
+}
+
+// Use keeps every package in place until release is called. It waits while packages
+// are being removed. A caller of [Dir.Get] and [sources.Workdir].Link calls Use before the
+// first and release after the second.
+func (d *Dir) Use(ctx context.Context) (release func(), err error) {
+	if d.state == nil {
+		return func() {}, nil
+	}
+	p := d.presence()
+	try := func() (bool, error) { return p.enter(d) }
+	if err := d.wait(ctx, try, func() Holder { return Holder{Holder: d.gate().Holder()} }); err != nil {
+		return nil, fmt.Errorf("using the plugin cache: %w", err)
+	}
+	return sync.OnceFunc(p.leave), nil
+}
+
+func (p *presence) enter(d *Dir) (bool, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	switch {
+	case p.users < 0:
+		return false, nil
+	case p.users == 0:
+		gate, lock := d.gate(), d.whole()
+		if ok, err := d.tolerate(gate, (*disk.Lock).TryShared); !ok {
+			return false, err
+		}
+		defer gate.Unlock()
+		if ok, err := d.tolerate(lock, (*disk.Lock).TryShared); !ok {
+			return false, err
+		}
+		p.lock = lock
+	}
+	p.users++
+	return true, nil
+}
+
+func (p *presence) leave() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.users = max(p.users-1, 0); p.users == 0 {
+		p.lock.Unlock()
+	}
+}
+
+// tolerate takes a lock. If the file system has no locks, or this user may not create
+// lock files, it reports success: no other larder process can then remove packages
+// either. A link in place of the lock file is still an error.
+func (d *Dir) tolerate(l *disk.Lock, try func(*disk.Lock) (bool, error)) (bool, error) {
+	ok, err := try(l)
+	d.warnLockless(l)
+	if d.readOnly != nil && (errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission)) {
+		return true, nil
+	}
+	return ok, err
+}
+
+// clean waits until no package is in use, and prevents use until release is called.
+func (d *Dir) clean(ctx context.Context) (release func(), err error) {
+	d.completeRegistry() // which uses the cache
+	p, gate, closed := d.presence(), d.gate(), false
+	try := func() (ok bool, err error) {
+		if !closed {
+			if closed, err = d.tolerate(gate, (*disk.Lock).Try); !closed {
+				return false, err
+			}
+			gate.Announce(d.opts.Now())
+		}
+		return p.take(d)
+	}
+	if err := d.wait(ctx, try, func() Holder { return Holder{} }); err != nil {
+		gate.Unlock()
+		return nil, fmt.Errorf("waiting until nothing is installed from the plugin cache: %w", err)
+	}
+	return sync.OnceFunc(func() { p.leave(); gate.Unlock() }), nil
+}
+
+// take is enter for a process that removes packages.
+func (p *presence) take(d *Dir) (bool, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.users != 0 {
+		return false, nil
+	}
+	lock := d.whole()
+	if ok, err := d.tolerate(lock, (*disk.Lock).Try); !ok {
+		return false, err
+	}
+	if d.denies(lock.Lockless) { // other users may hold it
+		lock.Unlock()
+		return false, lock.Lockless
+	}
+	p.lock, p.users = lock, -1
+	return true, nil
 }

@@ -58,6 +58,8 @@ type Plan struct {
 	Blocked error    // why nothing is removed; nil if there is no reason
 
 	policy Policy
+	old    []item   // what is removed of the state
+	gone   []string // the directories of records that are removed
 }
 
 // Removed is what a prune removes, or has removed.
@@ -77,14 +79,11 @@ func (d *Dir) PlanPrune(ctx context.Context, policy Policy) (*Plan, error) {
 		return nil, err
 	}
 	p := &Plan{Listing: listing, policy: policy, Stale: len(listing.stale)}
-	if p.Usage, err = d.Usage(ctx); err != nil {
+	d.choosePackages(p)
+	if err := d.planBesides(ctx, p); err != nil {
 		return nil, err
 	}
 	d.measureForeign(&p.Usage, listing.Findings)
-	d.choosePackages(p)
-	if p.Besides, err = d.besides(p.Usage, policy.OlderThan); err != nil {
-		return nil, err
-	}
 	p.Freed += p.Besides.Total().Bytes
 	p.Blocked = d.blocked(p)
 	return p, nil
@@ -226,12 +225,13 @@ func (d *Dir) Prune(ctx context.Context, plan *Plan) (*Removed, error) {
 		pruned.Packages = append(pruned.Packages, r)
 		pruned.Freed += r.Freed
 	}
-	for _, path := range now.Listing.stale {
-		if err := d.removeState(path); !d.denies(err) { // another user's
-			errs = append(errs, err)
-		}
+	for _, key := range now.Listing.stale {
+		d.roots.Remove(noProvider, key)
 	}
-	errs = append(errs, d.ledger.WriteAll(ctx), d.removeOld(plan.policy.OlderThan))
+	if err := d.roots.Write(ctx, noProvider); !d.denies(err) {
+		errs = append(errs, err)
+	}
+	errs = append(errs, d.ledger.WriteAll(ctx), d.removeOld(now))
 	release()
 	return pruned, errors.Join(append(errs, bin.Close())...)
 }
@@ -239,20 +239,15 @@ func (d *Dir) Prune(ctx context.Context, plan *Plan) (*Removed, error) {
 // throw moves a package to bin and removes its records and the directories that this
 // leaves empty. The caller holds the exclusive lock on the cache.
 func (d *Dir) throw(id sources.PackageID, bin *disk.Scratch, name string) error {
-	home, err := d.home(id, false)
+	home, release, err := d.hold(id)
 	if err != nil {
 		return err
 	}
-	defer home.Close()
-	unlock, err := d.holdTofu(home, id)
-	if err != nil {
-		return err
-	}
-	defer unlock()
+	defer release()
 	if err := bin.Take(home, id.Platform.String(), name); err != nil {
 		return err
 	}
-	if err = d.forgetEntry(id, home); d.denies(err) { // the mark or the evidence is another user's
+	if err = d.forgetEntry(id, home); d.denies(err) { // the evidence is another user's
 		err = nil
 	}
 	return errors.Join(err, d.tree.RemoveEmpty(path.Dir(id.Path())))
@@ -263,9 +258,7 @@ func (d *Dir) throw(id sources.PackageID, bin *disk.Scratch, name string) error 
 // too.
 func (d *Dir) forgetEntry(id sources.PackageID, home *disk.Dir) error {
 	d.ledger.Remove(id.Provider, store.KeyOf(id))
-	if err := d.removeState(keptPath(id)); err != nil {
-		return err
-	}
+	d.roots.Remove(noProvider, id.Path())
 	if known, err := d.Recorded(id.Provider, id.Version); err != nil || len(known) > 0 || d.opts.Records.Key.Check() != nil {
 		return err // without the key, it is unknown whether the evidence is required
 	}

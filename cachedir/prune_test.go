@@ -3,6 +3,7 @@ package cachedir_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"maps"
 	"os"
 	"path/filepath"
@@ -149,6 +150,8 @@ func TestPrune(t *testing.T) {
 		".larder/known/ledger.lock",
 		".larder/ledger/example.test~acme~widget.json",
 		".larder/ledger/ledger.lock",
+		fmt.Sprintf(".larder/roots/%d.json", os.Geteuid()),
+		".larder/roots/ledger.lock",
 		"example.test/acme/widget/1.0.0/linux_arm64.lock", // another process may be waiting for it
 		version + "/linux_arm64.lock", version + "/linux_arm64/" + executable,
 	}

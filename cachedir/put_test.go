@@ -135,7 +135,7 @@ func TestPackagesInPlaceNeedNoDownload(t *testing.T) {
 		put(t, d, widget, widgetFiles)
 		interrupted.unpack(t, root)
 		files{partialOf(other): "half", partialOf(other) + ".note": "zh:a\nnote"}.unpack(t, root)
-		usage := sourcetest.Must(d.Usage(context.Background()))(t)
+		usage := plan(t, d, cachedir.Policy{}).Usage
 		sourcetest.Expect(t, usage.Interrupted.Count == 1 && usage.Abandoned.Count == 1, "got %+v", usage)
 		put(t, open(t, root, cachedir.Options{}), packageID("example.test/acme/widget", "1.4.0"), widgetFiles)
 		left := partials(t, root)
@@ -177,7 +177,7 @@ func TestKeepsRecentDownloads(t *testing.T) {
 			root := t.TempDir()
 			d := open(t, root, c.first)
 			put(t, d, widget, widgetFiles)
-			usage := sourcetest.Must(d.Usage(context.Background()))(t)
+			usage := plan(t, d, cachedir.Policy{}).Usage
 			sourcetest.Equal(t, usage.Archives.Count, c.kept, "archives")
 			sourcetest.Equal(t, usage.Interrupted.Count, 0, "interrupted downloads")
 			f, err := open(t, root, c.then).Archives().Find(t.Context(), zh)

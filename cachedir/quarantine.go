@@ -17,12 +17,12 @@ import (
 )
 
 // quarantineDir contains the packages and files that were moved because they differ from what Larder verified, each at
-// the path that it had. A later file for the same path replaces the earlier one. The directory is in the state of a
-// cache, and in a working directory below .larder, which is not a host name, so that engines ignore it.
+// the path that it had. A later file for the same path replaces the earlier one. The directory is in the .larder of a
+// cache, and of a working directory, which is not a host name, so that engines ignore it.
 const (
-	quarantineDir     = "quarantine"
-	quarantineWorkdir = ".larder/" + quarantineDir
-	quarantinedFor    = 30 * 24 * time.Hour // until a prune removes it, unless that has an age of its own
+	quarantineDir  = "quarantine"
+	quarantinePath = ".larder/" + quarantineDir
+	quarantinedFor = 30 * 24 * time.Hour // until a prune removes it, unless that has an age of its own
 )
 
 // changed describes how the package in dir differs from r, the contents that replace it. It reports false if the
@@ -40,22 +40,11 @@ func (r record) changed(ctx context.Context, dir string) (how string, ok bool) {
 	case ctx.Err() != nil:
 		return "", true
 	case err != nil:
-		return unscanned(dir, err), true
+		return strings.ReplaceAll(sources.Text(err), dir+string(filepath.Separator), ""), true
 	case now.H1 == r.H1, len(now.Files) == 0:
 		return "", false
 	}
 	return now.Sums.Differ(r.Sums, ""), true
-}
-
-// unscanned returns the reason why a package in target can't be read, and the name of
-// the file.
-func unscanned(target string, err error) string {
-	if file, ok := errors.AsType[*fs.PathError](err); ok {
-		if name, relErr := filepath.Rel(target, file.Path); relErr == nil {
-			return name + ": " + file.Err.Error()
-		}
-	}
-	return strings.TrimPrefix(err.Error(), sources.ErrNotFound.Error()+": ")
 }
 
 // A replacement puts the package called made in a scratch directory at the place of the package id in home.
@@ -65,18 +54,17 @@ type replacement struct {
 	made    string
 	home    *disk.Dir
 
-	// If keep is set, and the old package has other contents than those in record, it is moved to the quarantine
-	// called name in a directory.
+	// If keep is set, and the old package has other contents than those in record, it is moved to the quarantine in a
+	// directory.
 	keep   bool
 	record record
 	in     *disk.Dir
-	name   string
 }
 
 func (r replacement) do(ctx context.Context, d *Dir) error {
 	leaf := r.id.Platform.String()
 	if r.keep && r.home.Exists(leaf) {
-		if err := store.Within(r.in, r.name, func(*disk.Dir) error { return nil }); err != nil { // a link leads to it
+		if err := store.Within(r.in, quarantinePath, func(*disk.Dir) error { return nil }); err != nil { // a link leads to it
 			return err
 		}
 	}
@@ -96,14 +84,14 @@ func (r replacement) do(ctx context.Context, d *Dir) error {
 	if how != "" {
 		why += ": " + how
 	}
-	d.warn(d.isolated(r.scratch, old, r.in, r.name, r.id.Path(), r.id.String(), why))
+	d.warn(d.isolated(r.scratch, old, r.in, r.id.Path(), r.id.String(), why))
 	return ctx.Err()
 }
 
-// isolated moves a file or a package, called old in a scratch directory, to the path at in the quarantine called name
-// in a directory, and warns that it is there.
-func (d *Dir) isolated(scratch *disk.Scratch, old string, in *disk.Dir, name, at, subject, why string) error {
-	home, err := quarantineFor(in, name, path.Dir(at))
+// isolated moves a file or a package, called old in a scratch directory, to the path at in the quarantine in a
+// directory, and warns that it is there.
+func (d *Dir) isolated(scratch *disk.Scratch, old string, in *disk.Dir, at, subject, why string) error {
+	home, err := in.MakeSub(path.Join(quarantinePath, path.Dir(at)))
 	if err != nil {
 		return scratch.Rescue(old, err)
 	}
@@ -113,22 +101,6 @@ func (d *Dir) isolated(scratch *disk.Scratch, old string, in *disk.Dir, name, at
 	}
 	d.warn(fmt.Errorf("%s: %s; moved to %s", subject, why, home.Path(path.Base(at))))
 	return nil
-}
-
-// quarantineFor opens a directory in the quarantine called name in another directory, and creates it if it is missing.
-// If a file was moved to its path, the directory takes its place.
-func quarantineFor(in *disk.Dir, name, dir string) (*disk.Dir, error) {
-	for {
-		home, err := in.MakeSub(path.Join(name, dir))
-		stray, ok := errors.AsType[*disk.StrayError](err)
-		if err == nil || !ok {
-			return home, err
-		}
-		file, below := strings.CutPrefix(stray.Path, in.Path(name)+string(filepath.Separator))
-		if !below || in.Remove(path.Join(name, filepath.ToSlash(file))) != nil {
-			return nil, err
-		}
-	}
 }
 
 // quarantine moves the file or the package at a path in the cache to the quarantine of the cache. It ignores a missing
@@ -142,15 +114,10 @@ func (d *Dir) quarantine(in *disk.Dir, name, subject string, why store.Kind) err
 		return err
 	}
 	defer func() { d.warn(bin.Close()) }()
-	at, old := in, bin.Name()
-	if dir := path.Dir(name); dir != "." {
-		if at, err = in.Sub(dir); err != nil {
-			return err
-		}
-		defer at.Close()
-	}
-	if err := bin.Take(at, path.Base(name), old); err != nil {
+	old := bin.Name()
+	err = store.Within(in, path.Dir(name), func(in *disk.Dir) error { return bin.Take(in, path.Base(name), old) })
+	if err != nil {
 		return err
 	}
-	return d.isolated(bin, old, d.state, quarantineDir, name, subject, string(why))
+	return d.isolated(bin, old, d.tree, name, subject, string(why))
 }

@@ -4,8 +4,8 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"io/fs"
 	"os"
-	"path"
 	"slices"
 	"time"
 
@@ -24,12 +24,6 @@ type record struct {
 	From    *original        `json:"from,omitempty"` // the origin of a copied package; nil if it was downloaded
 
 	was *record // the record of the verified contents, if these contents differ
-}
-
-// dated returns the facts with the time of the record if it is unknown since when the hashes are recorded.
-func (r record) dated() store.Facts {
-	r.Since = cmp.Or(r.Since, r.Written)
-	return r.Facts
 }
 
 // unknown reports whether the record isn't about a package whose origin is known, and whose contents are unchanged.
@@ -60,6 +54,7 @@ func (d *Dir) openLedgers() {
 		places.Exposed, known.ReadOnly, known.Exposed = d.shared, places.ReadOnly, d.shared
 	}
 	d.ledger, d.known = store.NewLedger[record](places), store.NewKnown(known)
+	d.roots.Ledger = d.registryIn(registryOfThisUser())
 }
 
 // recordIn returns the record of a package in a ledger. It reports false if there is none.
@@ -68,13 +63,13 @@ func recordIn(l *ledger, id sources.PackageID) (record, bool) {
 	return r, err == nil
 }
 
-// keep replaces the record of a package in a ledger. It warns about a failure, which only costs a rehash.
-func (d *Dir) keep(ctx context.Context, l *ledger, id sources.PackageID, r record) {
-	d.set(l, id, r)
-	d.warn(l.Write(ctx, id.Provider))
+// keep replaces the record of an entry. It warns about a failure, which only costs a rehash.
+func (d *Dir) keep(ctx context.Context, id sources.PackageID, r record) {
+	d.set(d.ledger, id, r)
+	d.warn(d.ledger.Write(ctx, id.Provider))
 }
 
-// set is keep without writing the ledger.
+// set replaces the record of a package in a ledger, without writing it.
 func (d *Dir) set(l *ledger, id sources.PackageID, r record) {
 	r.was, r.Written, r.Files = nil, d.opts.Now().UTC(), slices.Clone(r.Files)
 	for i := range r.Files {
@@ -83,25 +78,10 @@ func (d *Dir) set(l *ledger, id sources.PackageID, r record) {
 	l.Set(id.Provider, store.KeyOf(id), r)
 }
 
-// drop removes the record of a package from a ledger.
-func drop(ctx context.Context, l *ledger, id sources.PackageID) error {
-	l.Remove(id.Provider, store.KeyOf(id))
-	return l.Write(ctx, id.Provider)
-}
-
-// writeState writes a file without syncing it: if a power failure fills it with
-// zeros, it is invalid and has the same effect as a missing one.
-func (d *Dir) writeState(name string, data []byte) (err error) {
-	via, err := d.stateScratch()
-	if err != nil {
-		return err
-	}
-	in, err := d.state.MakeSub(path.Dir(name))
-	if err != nil {
-		return err
-	}
-	defer in.Close()
-	return in.WriteVia(via.Dir, path.Base(name), data, disk.Lazily)
+// drop removes the record of an entry.
+func (d *Dir) drop(ctx context.Context, id sources.PackageID) error {
+	d.ledger.Remove(id.Provider, store.KeyOf(id))
+	return d.ledger.Write(ctx, id.Provider)
 }
 
 // recall returns the first of the records in ledgers that matches the contents of dir,
@@ -138,17 +118,21 @@ func recordOf(l *ledger, id sources.PackageID, marks []mark) (record, bool) {
 // noteUse records that a package is used, at most once an hour.
 func (d *Dir) noteUse(l *ledger, id sources.PackageID) {
 	now := d.opts.Now()
-	if l == d.ledger && d.inside && d.readOnly == nil && now.Sub(d.lastUsed(id)) > time.Hour {
+	if l == d.ledger && d.inside && d.readOnly == nil && now.Sub(d.lastUse(id)) > time.Hour {
 		_ = d.state.Touch(lockPath(id), now)
 	}
 }
 
-// lastUsed returns when a user of the cache last used a package; zero if that is not known.
-func (d *Dir) lastUsed(id sources.PackageID) time.Time {
-	if d.state == nil {
-		return time.Time{}
+// lastUse returns when a package was last used: when a user of the cache last did or, as long as that is not known,
+// when it last changed.
+func (d *Dir) lastUse(id sources.PackageID) time.Time {
+	info, err := fs.FileInfo(nil), error(fs.ErrNotExist)
+	if d.state != nil {
+		info, err = os.Lstat(d.state.Path(lockPath(id))) // Open has checked the directory
 	}
-	info, err := os.Lstat(d.state.Path(lockPath(id))) // Open has checked the directory
+	if err != nil {
+		info, err = os.Stat(d.entry(id))
+	}
 	if err != nil {
 		return time.Time{}
 	}
@@ -198,4 +182,136 @@ func (d *Dir) inherit(id sources.PackageID, r record, ledgers ...*ledger) (recor
 		return old, nil
 	}
 	return r, err
+}
+
+// Recall returns the recorded hashes of a verified package, whether or not the
+// package is still in the cache. The error matches [sources.ErrNotFound] if none are
+// recorded.
+func (d *Dir) Recall(id sources.PackageID) (sources.Stored, error) {
+	f, err := d.known.Of(id)
+	if err != nil {
+		return sources.Stored{}, sources.InPackage(id, err)
+	}
+	return d.stored(id, "", record{Facts: f}), nil
+}
+
+// recorded returns the records of a package in ledgers, and then what is known about it. The error is that of a
+// ledger that cannot be read.
+func (d *Dir) recorded(id sources.PackageID, ledgers ...*ledger) (all []record, err error) {
+	add := func(r record, err error) error {
+		if err == nil {
+			r.Since = cmp.Or(r.Since, r.Written)
+			all = append(all, r)
+		}
+		return err
+	}
+	for _, l := range ledgers {
+		if err := add(l.Find(id.Provider, store.KeyOf(id))); disk.IsUnread(err) {
+			return nil, err
+		}
+	}
+	known, err := d.known.Of(id)
+	if err == nil {
+		if _, kept := d.evidence.Proof(id, known); kept == nil { // it is in another store
+			known.Evidence = ""
+		}
+	}
+	if err := add(record{Facts: known}, err); disk.IsUnread(err) {
+		return nil, err
+	}
+	return all, nil
+}
+
+// recognize replaces where a package came from, and what was proved about it, with what was
+// recorded before for the same contents, if that is worth more.
+func (t *tx) recognize(by sources.Provenance) sources.Provenance {
+	known, err := t.d.known.Of(t.ID)
+	if err != nil || known.H1 != t.Contents.H1 {
+		return by
+	}
+	proof, kept := t.d.evidence.Proof(t.ID, known)
+	worth := func(p sources.Proof) sources.Verdict { return t.d.opts.Judge.Report(t.ID.Provider, p).Verdict }
+	if worth(proof) <= worth(by.Proof) {
+		return by
+	}
+	t.Contents.ZipH1, t.KeepArchive = known.ZipH1, t.KeepArchive && known.ZH == by.ZH
+	by.ZH, by.Filename, by.Origin, by.Proof = known.ZH, known.Filename, known.Origin, proof
+	if kept != nil { // otherwise it is in another store
+		by.Signed = kept
+	}
+	return by
+}
+
+// keepKnown records the hashes of the package and returns what is known then. It keeps
+// the time at which they were first recorded.
+func (t *tx) keepKnown(ctx context.Context, f store.Facts) store.Facts {
+	f.Since, f.Imported = t.d.opts.Now().UTC(), t.imported
+	if !t.Payload.Local() || f.Proven() {
+		f = t.d.known.Keep(t.d.opts.Judge, t.ID, f)
+		t.d.warn(t.d.known.Write(ctx, t.ID.Provider))
+	}
+	return f
+}
+
+// Recorded returns the platforms for which hashes of the version's packages are
+// recorded.
+func (d *Dir) Recorded(p sources.Provider, v sources.Version) (all []sources.Platform, err error) {
+	ids, err := d.known.Packages(p)
+	for _, id := range ids {
+		if id.Version == v {
+			all = append(all, id.Platform)
+		}
+	}
+	return all, err
+}
+
+// RecordedVersions returns the versions of a provider for which hashes are recorded, the newest first.
+func (d *Dir) RecordedVersions(p sources.Provider) (all []sources.Version, err error) {
+	ids, err := d.known.Packages(p)
+	for _, id := range slices.Backward(ids) {
+		all = append(all, id.Version)
+	}
+	return slices.Compact(all), err
+}
+
+// Forget removes the recorded hashes of a package, so that different contents may
+// replace it. The package itself stays in place until then.
+func (d *Dir) Forget(ctx context.Context, id sources.PackageID) error {
+	if d.readOnly != nil {
+		return d.unwritable()
+	}
+	unlock, err := d.lock(ctx, id)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	return sources.InPackage(id, errors.Join(d.drop(ctx, id), d.known.Forget(ctx, id)))
+}
+
+// Evidence returns the evidence for a version, which is kept once one of its packages
+// has been stored. The error matches [sources.ErrNotFound] if there is none.
+func (d *Dir) Evidence(p sources.Provider, v sources.Version) (*sources.Signed, error) {
+	return d.evidence.Read(sources.Release{Provider: p, Version: v})
+}
+
+// newEvidence returns the evidence in the state.
+func (d *Dir) newEvidence() *store.Evidence {
+	return &store.Evidence{
+		Judge: d.opts.Judge, Warn: d.warn, Dir: d.state, References: d.references,
+		Via: d.stateScratch, Lock: d.lockVersion,
+		Denied: func(err error) error {
+			if d.denies(err) {
+				return d.explainOwner(err)
+			}
+			return nil
+		},
+	}
+}
+
+// references returns the references to the evidence for a version from all records.
+func (d *Dir) references(of sources.Release) []string {
+	places, err := d.ledger.All(of.Provider)
+	known, knownErr := d.known.All(of.Provider)
+	d.warn(errors.Join(err, knownErr))
+	return append(store.References(places, of), store.References(known, of)...)
 }

@@ -5,10 +5,7 @@ import (
 	"context"
 	"errors"
 	"os"
-	"path"
-	"path/filepath"
 	"slices"
-	"strings"
 
 	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/disk"
@@ -68,8 +65,8 @@ type Replacer func(context.Context, Mending) error
 
 // Repair fixes the findings of Verify. It replaces the packages that a source still has with the same contents. If it
 // cannot replace a changed package, it keeps the package and returns an error. It moves everything else that is not an
-// intact package to the quarantine, and then fetches these packages again. It records the contents of packages without a
-// valid record. It waits until no install uses the cache, but it does not block installs while packages are being fetched.
+// intact package to the quarantine, and then fetches these packages again. It waits until no install uses the cache, but it
+// does not block installs while packages are being fetched.
 func (d *Dir) Repair(ctx context.Context, v *Verification, replace Replacer) ([]Mending, error) {
 	if d.readOnly != nil {
 		return nil, d.unwritable()
@@ -104,7 +101,9 @@ func (d *Dir) tryReplacing(ctx context.Context, m *Mending, replace Replacer) {
 	if !m.Fetch() {
 		return
 	}
-	m.Stored = d.storedHashes(*m.Package)
+	if all, _ := d.recorded(*m.Package, d.ledger); len(all) > 0 {
+		m.Stored = all[0].Hashes()
+	}
 	if m.Kind != store.Changed {
 		return
 	}
@@ -127,10 +126,6 @@ func (d *Dir) mendAll(ctx context.Context, v *Verification, mended []Mending) er
 	}
 	defer release()
 	d.removeLeftovers()
-	for _, c := range v.checked {
-		d.remakeRecord(c)
-	}
-	d.warn(d.ledger.WriteAll(ctx))
 	for i := range mended {
 		if ctx.Err() != nil {
 			return ctx.Err()
@@ -162,33 +157,7 @@ var errSince = errors.New("it has changed since it was verified")
 func (d *Dir) disbelieve(ctx context.Context, id sources.PackageID) {
 	if r, ok := recordIn(d.ledger, id); ok {
 		r.Files = nil
-		d.keep(ctx, d.ledger, id, r)
-	}
-}
-
-// storedHashes returns the hashes of a package at the time it was stored, or none if
-// they are unknown.
-func (d *Dir) storedHashes(id sources.PackageID) []sources.Hash {
-	all, _ := d.recorded(id, d.ledger)
-	for _, r := range all {
-		return r.Hashes()
-	}
-	return nil
-}
-
-// remakeRecord writes a record for a package whose record is missing or out of date,
-// unless the contents differ from the recorded ones.
-func (d *Dir) remakeRecord(c checked) {
-	marks, err := scan(c.Dir)
-	valid := slices.Equal(c.old.Files, marks) && c.old.survives()
-	if err != nil || c.fresh.H1 == "" || valid || !slices.Equal(c.fresh.Files, marks) || !settled(marks, d.opts.Now()) {
-		return
-	}
-	if c.old.H1 != "" && c.old.H1 != c.fresh.H1 {
-		return
-	}
-	if r, err := d.inherit(c.ID, c.fresh, d.ledger); err == nil && r.was == nil {
-		d.set(d.ledger, c.ID, r)
+		d.keep(ctx, id, r)
 	}
 }
 
@@ -209,37 +178,23 @@ func (d *Dir) mend(ctx context.Context, v *Verification, f *Mending) error {
 // isolate moves the file or package of a finding to the quarantine. It moves a package as a whole, unless it was
 // replaced since it was verified.
 func (d *Dir) isolate(ctx context.Context, v *Verification, f *Mending) error {
-	parts := strings.Split(f.Path, "/")
-	if len(parts) <= platformDepth {
+	if f.Package == nil {
 		return d.quarantine(d.tree, f.Path, f.Path, f.Kind)
 	}
-	at := path.Join(parts[:platformDepth+1]...)
-	full := filepath.Join(d.root, filepath.FromSlash(at))
-	i := slices.IndexFunc(v.checked, func(c checked) bool { return c.ID.Path() == at })
-	if i >= 0 {
-		marks, err := scan(full)
-		if err == nil && !same(marks, v.checked[i].marks) {
-			return errSince
-		}
+	id := *f.Package
+	i := slices.IndexFunc(v.Entries, func(e Entry) bool { return e.ID == id && e.Target == "" })
+	if marks, err := scan(d.entry(id)); err == nil && i >= 0 && !same(marks, v.Entries[i].marks) {
+		return errSince
 	}
-	id, ok := packageAt(at)
-	if !ok {
-		return d.quarantine(d.tree, at, at, f.Kind)
-	}
-	home, err := d.home(id, false)
+	_, release, err := d.hold(id)
 	if err != nil {
 		return err
 	}
-	defer home.Close()
-	unlock, err := d.holdTofu(home, id)
-	if err != nil {
+	defer release()
+	if err := d.quarantine(d.tree, id.Path(), id.Path(), f.Kind); err != nil {
 		return err
 	}
-	defer unlock()
-	if err := d.quarantine(d.tree, at, at, f.Kind); err != nil {
-		return err
-	}
-	return drop(ctx, d.ledger, id)
+	return d.drop(ctx, id)
 }
 
 // lower moves the evidence for a version that does not verify one of its packages to the quarantine. The records keep
@@ -248,7 +203,7 @@ func (d *Dir) lower(ctx context.Context, f *Mending) error {
 	id := *f.Package
 	if r, ok := recordIn(d.ledger, id); ok {
 		r.Evidence = ""
-		d.keep(ctx, d.ledger, id, r)
+		d.keep(ctx, id, r)
 	}
 	if f, err := d.known.Of(id); err == nil {
 		f.Evidence = ""

@@ -10,6 +10,7 @@ import (
 
 	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/disk"
+	"github.com/larder-cli/larder/sources/store"
 )
 
 // Several users may write to a cache whose directory lets its group or all users write.
@@ -49,14 +50,7 @@ func (d *Dir) denies(err error) bool { return d.shared && disk.IsObstructed(err)
 // replaceable returns nil if this user may move the file or package at a path in the
 // cache to another directory, otherwise the reason why not.
 func (d *Dir) replaceable(at string) error {
-	in, err := d.tree, error(nil)
-	if dir := path.Dir(at); dir != "." {
-		if in, err = d.tree.Sub(dir); err != nil {
-			return err
-		}
-		defer in.Close()
-	}
-	return in.Replaceable(path.Base(at))
+	return store.Within(d.tree, path.Dir(at), func(in *disk.Dir) error { return in.Replaceable(path.Base(at)) })
 }
 
 // openToUsers gives the directories of a shared cache that this user owns their mode.
@@ -74,23 +68,26 @@ func (d *Dir) openToUsers() error {
 		return err
 	}
 	packages.Reserve()
-	for _, name := range []string{"lock", "tmp", quarantineDir, "roots", keptMarks, "evidence"} {
+	for _, name := range []string{"lock", "tmp", quarantineDir, rootsDir, "evidence"} {
 		remake(d.state, name)
 	}
 	var errs []error
-	for levels := 1; levels <= platformDepth; levels++ {
-		errs = append(errs, remakeBelow(d.tree, ".", levels), remakeBelow(d.state, "evidence", levels))
+	for levels := 1; levels <= platformDepth+1; levels++ {
+		in := d.tree
+		if levels > platformDepth {
+			in = packages
+		}
+		names, err := below(d.root, levels)
+		for _, at := range names {
+			remake(in, at)
+		}
+		evidence, evidenceErr := below(d.state.Path("evidence"), levels)
+		for _, at := range evidence {
+			remake(d.state, "evidence/"+at)
+		}
+		errs = append(errs, err, evidenceErr)
 	}
-	return errors.Join(append(errs, remakeBelow(packages, ".", platformDepth+1))...)
-}
-
-// remakeBelow is remake for the directories that are the given number of levels below a directory.
-func remakeBelow(in *disk.Dir, name string, levels int) error {
-	names, err := below(in.Path(name), levels)
-	for _, at := range names {
-		remake(in, path.Join(name, at))
-	}
-	return err
+	return errors.Join(errs...)
 }
 
 // remake is MakeSub for a directory that exists. It ignores everything else.

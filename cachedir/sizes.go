@@ -66,11 +66,13 @@ func (d *Dir) measureForeign(u *Usage, findings []*store.Finding) {
 // levels are the levels of the directories in the state below which each name is an item. The others are items.
 var levels = map[string]int{"evidence": 4, partialDir: 1, archivesDir: 1, "tmp": 1, quarantineDir: 1 + platformDepth}
 
-// An item is something that Usage counts, in the state of a cache.
+// An item is something in the state of a cache, or among this user's downloads.
 type item struct {
-	in   *disk.Dir
-	at   string // path in that directory
-	info fs.FileInfo
+	in    *disk.Dir
+	at    string // path in that directory
+	info  fs.FileInfo
+	moved time.Time // when the last item was moved to the same directory, or out of it
+	bytes int64     // on disk
 }
 
 // top returns the first name in the path.
@@ -79,63 +81,68 @@ func (x item) top() string {
 	return top
 }
 
-// Usage measures the contents of the cache directory besides packages and foreign files, and this user's downloads. It
-// does not follow links.
-func (d *Dir) Usage(ctx context.Context) (u Usage, err error) {
-	return u, d.eachItem(func(x item) error {
-		bytes, err := bytesBelow(x.in.Path(x.at))
-		amount := d.amountOf(&u, x)
-		if amount.add(1, bytes); x.top() == partialDir && staging.IsNote(path.Base(x.at)) {
-			amount.Count--
-		}
-		return errors.Join(err, ctx.Err())
-	})
-}
-
-// eachItem calls visit for each item of the cache, and of this user's downloads.
-func (d *Dir) eachItem(visit func(item) error) error {
+// items returns what a cache has besides packages and foreign files, with this user's downloads. It does not follow
+// links.
+func (d *Dir) items(ctx context.Context) (all []item, err error) {
 	if d.state == nil || !d.inside {
-		return nil
+		return nil, nil
 	}
 	entries, err := d.state.ReadDir()
+	tops := make([]item, 0, len(entries))
 	for _, e := range entries {
-		err = errors.Join(err, d.visit(item{in: d.state, at: e.Name()}, levels[e.Name()], visit))
+		tops = append(tops, item{in: d.state, at: e.Name()})
 	}
 	if d.private != nil && d.private != d.state {
-		err = errors.Join(err, d.visit(item{in: d.private, at: partialDir}, 1, visit),
-			d.visit(item{in: d.private, at: archivesDir}, 1, visit))
+		tops = append(tops, item{in: d.private, at: partialDir}, item{in: d.private, at: archivesDir})
 	}
-	return err
+	for _, x := range tops {
+		below, belowErr := d.itemsBelow(ctx, x, levels[x.at])
+		all, err = append(all, below...), errors.Join(err, belowErr)
+	}
+	return all, err
 }
 
-// visit calls visit for each item that is the given number of levels below x, and for each file above that level.
-func (d *Dir) visit(x item, levels int, visit func(item) error) (err error) {
+// itemsBelow returns the items that are the given number of levels below x, and the files above that level.
+func (d *Dir) itemsBelow(ctx context.Context, x item, levels int) (all []item, err error) {
 	defer func() {
 		if errors.Is(err, fs.ErrNotExist) || d.denies(err) {
 			err = nil // removed meanwhile, or another user's
 		}
 	}()
 	if x.info, err = x.in.Lstat(x.at); err != nil {
-		return err
+		return nil, err
 	}
 	var names []string
 	if levels > 0 && x.info.IsDir() {
 		names, err = store.Names(x.in, x.at)
 	}
 	if stray := (*disk.StrayError)(nil); levels == 0 || !x.info.IsDir() || errors.As(err, &stray) {
-		return visit(x)
+		x.bytes, err = bytesBelow(x.in.Path(x.at))
+		return []item{x}, errors.Join(err, ctx.Err())
 	}
 	for _, name := range names {
-		err = errors.Join(err, d.visit(item{in: x.in, at: x.at + "/" + name}, levels-1, visit))
+		below, belowErr := d.itemsBelow(ctx, item{in: x.in, at: x.at + "/" + name, moved: x.info.ModTime()}, levels-1)
+		all, err = append(all, below...), errors.Join(err, belowErr)
 	}
-	return err
+	return all, err
+}
+
+// usageOf measures items.
+func (d *Dir) usageOf(items []item) (u Usage) {
+	for _, x := range items {
+		amount := d.amountOf(&u, x)
+		if amount.add(1, x.bytes); x.top() == partialDir && staging.IsNote(path.Base(x.at)) {
+			amount.Count--
+		}
+	}
+	return u
 }
 
 // amountOf returns the amount that counts an item.
 func (d *Dir) amountOf(u *Usage, x item) *Amount {
 	name := path.Base(x.at)
 	switch x.top() {
-	case ledgerDir, knownDir, keptMarks, "roots", "lock", "cache.lock", "gate.lock":
+	case ledgerDir, knownDir, rootsDir, "lock", "cache.lock", "gate.lock":
 		return &u.Records
 	case "evidence":
 		return &u.Evidence
@@ -175,67 +182,50 @@ func alive(state *disk.Dir, run string, now time.Time) (alive bool) {
 	return alive
 }
 
-// eachOld calls do for each archive of a recent download and each file and package in the quarantine that is older
-// than an age. If that is 0, archives of any age are old, and the others after 30 days. Those are as old as the last
-// move to the same directory.
-func (d *Dir) eachOld(age time.Duration, do func(item) error) error {
-	return d.eachItem(func(x item) error {
-		since, kept := x.info, age
-		switch {
-		case x.top() == archivesDir && x.info.Mode().IsRegular():
-		case x.top() == quarantineDir:
-			kept = cmp.Or(age, quarantinedFor)
-			var err error
-			if since, err = x.in.Lstat(path.Dir(x.at)); err != nil {
-				return err
-			}
-		default:
-			return nil
-		}
-		if kept > 0 && d.opts.Now().Sub(since.ModTime()) <= kept {
-			return nil
-		}
-		return do(x)
-	})
+// isOld reports whether a prune removes an item because it is older than an age: the archive of a recent download, or
+// what is in the quarantine. If the age is 0, archives of any age are old, and the others after 30 days.
+func (d *Dir) isOld(x item, age time.Duration) bool {
+	switch now := d.opts.Now(); x.top() {
+	case archivesDir:
+		return x.info.Mode().IsRegular() && (age == 0 || now.Sub(x.info.ModTime()) > age)
+	case quarantineDir:
+		return now.Sub(x.moved) > cmp.Or(age, quarantinedFor)
+	}
+	return false
 }
 
-// besides returns what a prune removes besides packages: leftovers, what is old, and the records and downloads of
-// stores that are gone.
-func (d *Dir) besides(u Usage, age time.Duration) (Usage, error) {
-	r := Usage{Abandoned: u.Abandoned, Leftover: u.Leftover}
-	if d.state == nil || !d.inside {
-		return r, nil
+// planBesides determines what the cache contains besides packages, and what a prune removes of that: leftovers, what is
+// old, and the records and downloads of stores that are gone.
+func (d *Dir) planBesides(ctx context.Context, p *Plan) error {
+	items, err := d.items(ctx)
+	if err != nil || d.state == nil || !d.inside {
+		return err
 	}
-	gone, err := d.goneStores(age)
-	for _, name := range gone {
+	p.Usage = d.usageOf(items)
+	p.Besides = Usage{Abandoned: p.Usage.Abandoned, Leftover: p.Usage.Leftover}
+	age := p.policy.OlderThan
+	p.gone, err = d.opts.Records.Gone(d.opts.Now().Add(-cmp.Or(age, quarantinedFor)))
+	for _, name := range p.gone {
 		bytes, sizeErr := bytesBelow(filepath.Join(d.opts.Records.Dir, name))
-		r.Leftover.add(1, bytes)
+		p.Besides.Leftover.add(1, bytes)
 		err = errors.Join(err, sizeErr)
 	}
-	return r, errors.Join(err, d.eachOld(age, func(x item) error {
-		bytes, err := bytesBelow(x.in.Path(x.at))
-		d.amountOf(&r, x).add(1, bytes)
-		return err
-	}))
-}
-
-func (d *Dir) goneStores(age time.Duration) ([]string, error) {
-	return d.opts.Records.Gone(d.opts.Now().Add(-cmp.Or(age, quarantinedFor)))
+	for _, x := range items {
+		if d.isOld(x, age) {
+			p.old = append(p.old, x)
+			d.amountOf(&p.Besides, x).add(1, x.bytes)
+		}
+	}
+	return err
 }
 
 // removeOld removes what is old, and the records of stores that are gone. The caller holds the exclusive lock on the
 // cache.
-func (d *Dir) removeOld(age time.Duration) error {
-	gone, err := d.goneStores(age)
-	for _, name := range gone {
+func (d *Dir) removeOld(p *Plan) (err error) {
+	for _, name := range p.gone {
 		err = errors.Join(err, d.opts.Records.Remove(name))
 	}
-	var old []item // removing one makes its directory younger
-	err = errors.Join(err, d.eachOld(age, func(x item) error {
-		old = append(old, x)
-		return nil
-	}))
-	for _, x := range old {
+	for _, x := range p.old {
 		at := path.Dir(x.at)
 		err = errors.Join(err, store.Within(x.in, at, func(in *disk.Dir) error { return in.RemoveTree(path.Base(x.at)) }))
 		if x.top() == quarantineDir {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path"
 	"slices"
 	"sync"
 
@@ -102,7 +103,7 @@ func (t *tx) lookUp(ctx context.Context) (sources.Stored, error) {
 // several users, a lack of permission means that this user can't replace the entry.
 func (t *tx) openHome(ctx context.Context) error {
 	d := t.d
-	home, err := d.home(t.ID, true)
+	home, err := d.tree.MakeSub(path.Dir(t.ID.Path()))
 	if err != nil {
 		return err
 	}
@@ -179,7 +180,7 @@ func (t *tx) Old() store.Facts { return t.old.Facts }
 // Improve implements [store.Layout].
 func (t *tx) Improve(ctx context.Context, f store.Facts) (sources.Stored, error) {
 	t.old.Facts, t.imported = f, f.Imported
-	t.d.keep(ctx, t.d.ledger, t.ID, t.old)
+	t.d.keep(ctx, t.ID, t.old)
 	t.keepKnown(ctx, f)
 	return t.d.stored(t.ID, t.d.entry(t.ID), t.old), nil
 }
@@ -211,7 +212,7 @@ func (t *tx) Put(ctx context.Context, f store.Facts) (sources.Stored, error) {
 			d.distrust(d.entry(t.ID), r.Files)
 		}
 	}
-	d.keep(ctx, d.ledger, t.ID, r)
+	d.keep(ctx, t.ID, r)
 	t.keepKnown(ctx, f)
 	return d.stored(t.ID, d.entry(t.ID), r), nil
 }
@@ -337,19 +338,14 @@ func isDir(in *disk.Dir, name string) bool {
 // replace replaces the entry with the unpacked package, which r describes. In a cache, only contents other than
 // verified ones are worth keeping: half a package of an engine that was killed is not.
 func (t *tx) replace(ctx context.Context, r record) error {
-	to := replacement{id: t.ID, scratch: t.Scratch, made: t.Made, home: t.home, record: r, in: t.d.tree, name: quarantineWorkdir}
+	to := replacement{id: t.ID, scratch: t.Scratch, made: t.Made, home: t.home, record: r, in: t.d.tree}
 	to.keep = t.old.unknown()
 	if t.d.inside {
-		to.keep = to.keep && (t.old.was != nil || t.old.H1 == "" && t.verified())
-		to.in, to.name = t.d.state, quarantineDir
+		all, _ := t.d.recorded(t.ID, t.d.ledger)
+		verified := slices.ContainsFunc(all, func(r record) bool { return r.Proven() && !r.Imported })
+		to.keep = to.keep && (t.old.was != nil || t.old.H1 == "" && verified)
 	}
 	return to.do(ctx, t.d)
-}
-
-// verified reports whether verified contents of the package are recorded.
-func (t *tx) verified() bool {
-	all, _ := t.d.recorded(t.ID, t.d.ledger)
-	return slices.ContainsFunc(all, func(r record) bool { return r.Proven() && !r.Imported })
 }
 
 // removeLeftovers removes the files of killed processes. The caller holds the lock of
@@ -380,13 +376,7 @@ func (d *Dir) removeLeftovers() {
 
 // inPlace reports whether there is an entry for id, so that no download of it needs to
 // be continued.
-func (d *Dir) inPlace(id sources.PackageID) bool {
-	if d.tree == nil {
-		return false
-	}
-	info, err := d.tree.Lstat(id.Path())
-	return err == nil && info.IsDir()
-}
+func (d *Dir) inPlace(id sources.PackageID) bool { return d.tree != nil && isDir(d.tree, id.Path()) }
 
 // idle reports whether no process stores the package.
 func (d *Dir) idle(id sources.PackageID) bool {
@@ -395,4 +385,34 @@ func (d *Dir) idle(id sources.PackageID) bool {
 	ok, err := lock.Try()
 	lock.Unlock()
 	return ok || errors.Is(err, fs.ErrNotExist)
+}
+
+// The directories in the state with interrupted downloads, and with the archives of recent ones.
+const partialDir, archivesDir = "partial", "archives"
+
+// recent is the directory with the archives. It is opened when first required.
+type recent struct {
+	once     sync.Once
+	dir      *disk.Dir         // nil if there is none
+	archives *staging.Archives // nil if there is none
+}
+
+// Archives returns the archives of recent downloads, for other stores too. Its methods
+// may be called until the Dir is closed. It is nil if nothing can be kept.
+func (d *Dir) Archives() *staging.Archives {
+	d.recent.once.Do(func() {
+		if d.opts.Archives == 0 || d.readOnly != nil || d.private == nil || !d.inside {
+			return
+		}
+		dir, err := d.private.MakeSub(archivesDir)
+		if err != nil {
+			d.warn(err)
+			return
+		}
+		if err := staging.Sweep(dir, d.opts.Now(), nil); err != nil {
+			d.warn(err)
+		}
+		d.recent.dir, d.recent.archives = dir, staging.ArchivesIn(dir, d.opts.Archives)
+	})
+	return d.recent.archives
 }

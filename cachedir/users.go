@@ -1,15 +1,20 @@
 package cachedir
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path"
 	"path/filepath"
 	"runtime"
 	"slices"
+	"strconv"
 	"strings"
+	"sync"
+	"time"
 
 	"golang.org/x/sync/errgroup"
 
@@ -17,6 +22,195 @@ import (
 	"github.com/larder-cli/larder/sources/disk"
 	"github.com/larder-cli/larder/sources/store"
 )
+
+// A Root is a root module that may use packages of the cache.
+type Root struct {
+	Dir       string   `json:"dir,omitempty"`       // of the module, absolute; empty for a package to keep
+	Providers string   `json:"providers,omitempty"` // directory of the installed packages, absolute
+	Packages  []string `json:"packages,omitempty"`  // the last installed packages, as paths
+
+	View bool `json:"-"` // Providers has links to the cache of the last larder exec, which may be another one
+
+	other bool // another user registered it
+}
+
+// rootsDir is the directory in the state with what each user has registered, in a file: the root modules that use the
+// cache, and the packages of [Dir.Keep], by their paths. All users read it, to keep packages of the others.
+const rootsDir = "roots"
+
+// A registry is what this user has registered. Of many root modules, it is written once a second at most, and when the
+// Dir is closed. No package is removed until then.
+type registry struct {
+	*store.Ledger[Root]
+	mu      sync.Mutex
+	written time.Time
+	release func() // lets packages be removed; nil if everything is written
+}
+
+const writeEvery = time.Second
+
+// noProvider is the provider of all registrations, which are about root modules.
+var noProvider sources.Provider
+
+func registryOfThisUser() string { return strconv.Itoa(os.Geteuid()) + ".json" }
+
+// registryIn returns the ledger with a file in rootsDir. That of this user doesn't have what other users wrote.
+func (d *Dir) registryIn(file string) *store.Ledger[Root] {
+	if d.state == nil {
+		return store.NewLedger[Root](store.LedgerOptions{})
+	}
+	return store.NewLedger[Root](store.LedgerOptions{
+		Dir: d.state.Path(rootsDir), File: file, Plain: true, ReadOnly: d.readOnly != nil,
+		Exposed: d.shared && file == registryOfThisUser(),
+		Open: func(make bool) (*disk.Dir, error) {
+			if make {
+				return d.state.MakeSub(rootsDir)
+			}
+			return d.state.Sub(rootsDir)
+		},
+	})
+}
+
+// Register records that the packages ids are installed for the root module. They
+// count as in use as long as the module refers to them. It warns about a failure.
+func (w *workdir) Register(ids []sources.PackageID) {
+	d := w.d
+	if d.readOnly != nil {
+		return
+	}
+	if dir, err := w.open(disk.Open); err == nil {
+		w.sweep(dir)
+	}
+	if d.state == nil || w.providers == d.root || len(ids) == 0 {
+		return
+	}
+	r := Root{Dir: w.root, Providers: w.providers}
+	for _, id := range ids {
+		r.Packages = append(r.Packages, id.Path())
+	}
+	slices.Sort(r.Packages)
+	d.roots.mu.Lock()
+	defer d.roots.mu.Unlock()
+	key := r.Dir + "\n" + r.Providers
+	if old, err := d.roots.Find(noProvider, key); err == nil && slices.Equal(old.Packages, r.Packages) {
+		return
+	}
+	d.roots.Set(noProvider, key, r)
+	if d.opts.Now().Sub(d.roots.written) > writeEvery {
+		d.writeRegistry()
+	} else if d.roots.release == nil {
+		d.roots.release, _ = d.Use(context.Background()) // the caller uses it, so this doesn't wait
+	}
+}
+
+// writeRegistry writes what was registered. The caller holds d.roots.mu.
+func (d *Dir) writeRegistry() {
+	d.roots.written = d.opts.Now()
+	if err := d.roots.Write(context.Background(), noProvider); err != nil && !d.denies(err) {
+		d.warn(fmt.Errorf("registering the root module: %w", err))
+	}
+	if d.roots.release != nil {
+		d.roots.release()
+		d.roots.release = nil
+	}
+}
+
+// completeRegistry writes what was registered and not written.
+func (d *Dir) completeRegistry() {
+	d.roots.mu.Lock()
+	defer d.roots.mu.Unlock()
+	if d.roots.release != nil {
+		d.writeRegistry()
+	}
+}
+
+// Keep registers a package that a prune keeps although no root module uses it. The caller has called
+// [Dir.Use] before the package was stored.
+func (d *Dir) Keep(id sources.PackageID) error {
+	if d.readOnly != nil {
+		return d.unwritable()
+	}
+	d.roots.Set(noProvider, id.Path(), Root{Packages: []string{id.Path()}})
+	return sources.InPackage(id, d.explainOwner(d.roots.Write(context.Background(), noProvider)))
+}
+
+// Kept returns the platforms for which this user has called Keep for packages of the version.
+func (d *Dir) Kept(p sources.Provider, v sources.Version) (all []sources.Platform, err error) {
+	entries, err := d.roots.All(noProvider)
+	for _, at := range slices.Sorted(maps.Keys(entries)) {
+		if id, ok := packageAt(at); ok && id.Provider == p && id.Version == v {
+			all = append(all, id.Platform)
+		}
+	}
+	return all, err
+}
+
+// Release reverts [Dir.Keep].
+func (d *Dir) Release(id sources.PackageID) error {
+	if d.readOnly != nil {
+		return d.unwritable()
+	}
+	d.roots.Remove(noProvider, id.Path())
+	return sources.InPackage(id, d.explainOwner(d.roots.Write(context.Background(), noProvider)))
+}
+
+// registered returns the registered root modules and the paths of the packages to keep. It skips what is invalid.
+// gone has what this user has registered of root modules that no longer exist.
+func (d *Dir) registered() (roots []Root, kept map[string]bool, gone []string, err error) {
+	if d.state == nil {
+		return nil, nil, nil, nil
+	}
+	names, err := store.Names(d.state, rootsDir)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	kept = map[string]bool{}
+	for _, name := range names {
+		if !strings.HasSuffix(name, ".json") {
+			continue
+		}
+		ledger, own := d.registryIn(name), name == registryOfThisUser()
+		if own {
+			ledger = d.roots.Ledger
+			ledger.Refresh(noProvider)
+		}
+		entries, err := ledger.All(noProvider)
+		if err != nil && !d.shared {
+			return nil, nil, nil, err // without this error, packages in use would be removed
+		}
+		for _, key := range slices.Sorted(maps.Keys(entries)) {
+			r := entries[key]
+			r.other = d.shared && !own
+			_, statErr := os.Stat(r.Dir)
+			switch {
+			case r.Dir == "":
+				kept[key] = true
+			case !filepath.IsAbs(r.Dir) || !filepath.IsAbs(r.Providers):
+			case !errors.Is(statErr, fs.ErrNotExist):
+				roots = append(roots, r)
+			case own:
+				gone = append(gone, key)
+			}
+		}
+	}
+	return roots, kept, gone, nil
+}
+
+// mergeRoots merges both lists without duplicates, and without views of other caches.
+func (d *Dir) mergeRoots(registered, found []Root) (all []Root) {
+	seen := map[[2]string]bool{}
+	for _, r := range slices.Concat(registered, found) {
+		if !r.other {
+			r.Dir, r.Providers = withoutLinks(r.Dir), withoutLinks(r.Providers)
+		}
+		key := [2]string{r.Dir, r.Providers}
+		if !seen[key] && (!r.View || d.isLinkedFrom(r.Providers)) {
+			all = append(all, r)
+		}
+		seen[key] = true
+	}
+	return all
+}
 
 // Selections are the versions that a dependency lock file selects.
 type Selections map[sources.Provider]sources.Version
@@ -27,9 +221,7 @@ type LockReader func(dir string) (Selections, error)
 
 // users holds which root modules use which packages.
 type users struct {
-	versions map[string][]string // from version path to directories of root modules; all platforms of the version are in use
-	packages map[string][]string // from package path to directories of root modules
-
+	dirs      map[string][]string // of root modules, by the path of a package, or of a version with all platforms
 	installed map[string][]string // from directory of installed packages to their paths in it
 	unclear   []error             // errors of root modules whose packages cannot be determined
 }
@@ -38,7 +230,7 @@ type users struct {
 // installed packages. If a root can't be read, or another user registered it, the
 // packages that were last installed for it count.
 func (d *Dir) findUsers(roots []Root, locked LockReader) users {
-	u := users{versions: map[string][]string{}, packages: map[string][]string{}, installed: map[string][]string{}}
+	u := users{dirs: map[string][]string{}, installed: map[string][]string{}}
 	uses, real := make([]use, len(roots)), withoutLinks(d.root)
 	var g errgroup.Group
 	g.SetLimit(runtime.GOMAXPROCS(0))
@@ -50,22 +242,17 @@ func (d *Dir) findUsers(roots []Root, locked LockReader) users {
 	_ = g.Wait()
 	for i, r := range roots {
 		use := uses[i]
-		for p, v := range use.selected {
-			at := path.Join(p.String(), v.String())
-			u.versions[at] = append(u.versions[at], r.Dir)
-		}
 		if !r.View { // its links save nothing
 			u.installed[r.Providers] = use.installed
 		}
-		packages := slices.Concat(use.installed, use.targets)
 		if use.err != nil && len(r.Packages) == 0 {
 			u.unclear = append(u.unclear, fmt.Errorf("cannot determine which packages %s uses: %w", r.Dir, use.err))
 		}
 		if use.err != nil || r.other {
-			packages = append(packages, r.Packages...)
+			use.paths = append(use.paths, r.Packages...)
 		}
-		for _, p := range packages {
-			u.packages[p] = append(u.packages[p], r.Dir)
+		for _, at := range use.paths {
+			u.dirs[at] = append(u.dirs[at], r.Dir)
 		}
 	}
 	return u
@@ -73,25 +260,27 @@ func (d *Dir) findUsers(roots []Root, locked LockReader) users {
 
 // A use is what a root module uses.
 type use struct {
-	selected  Selections
 	installed []string // the paths of its packages
-	targets   []string // the paths in the cache that links among them lead to
+	paths     []string // these, those in the cache that links among them lead to, and the paths of locked versions
 	err       error    // what could not be read
 }
 
 // use reads what the root module uses of the cache in a directory without links.
 func (r Root) use(cache string, locked LockReader) (u use) {
-	var lockErr error
-	u.selected, lockErr = locked(r.Dir)
+	selected, lockErr := locked(r.Dir)
+	for p, v := range selected {
+		u.paths = append(u.paths, path.Join(p.String(), v.String()))
+	}
 	u.installed, u.err = below(r.Providers, platformDepth+1)
 	for _, p := range u.installed {
+		u.paths = append(u.paths, p)
 		link := filepath.Join(r.Providers, filepath.FromSlash(p))
 		if _, err := os.Readlink(link); err != nil {
 			continue
 		}
 		if target, err := disk.Resolve(link); err == nil {
 			if rel, err := filepath.Rel(cache, target); err == nil {
-				u.targets = append(u.targets, filepath.ToSlash(rel))
+				u.paths = append(u.paths, filepath.ToSlash(rel))
 			}
 		}
 	}
@@ -101,58 +290,9 @@ func (r Root) use(cache string, locked LockReader) (u use) {
 
 // of returns the directories of the root modules that use a package.
 func (u users) of(id sources.PackageID) []string {
-	all := slices.Concat(u.packages[id.Path()], u.versions[path.Dir(id.Path())])
+	all := slices.Concat(u.dirs[id.Path()], u.dirs[path.Dir(id.Path())])
 	slices.Sort(all)
 	return slices.Compact(all)
-}
-
-// keptMarks is the directory in the state with the marks of [Dir.Keep].
-const keptMarks = "kept"
-
-func keptPath(id sources.PackageID) string { return keptMarks + "/" + flat(id.Path()) }
-
-// Keep marks a package, so that a prune keeps it although no root module uses it. The caller has called
-// [Dir.Use] before the package was stored.
-func (d *Dir) Keep(id sources.PackageID) error {
-	if d.readOnly != nil {
-		return d.unwritable()
-	}
-	if d.state.Exists(keptPath(id)) {
-		return nil
-	}
-	return sources.InPackage(id, d.writeState(keptPath(id), nil))
-}
-
-// Kept returns the platforms for which a user has marked packages of the version with Keep.
-func (d *Dir) Kept(p sources.Provider, v sources.Version) (all []sources.Platform, err error) {
-	if d.state == nil {
-		return nil, nil
-	}
-	names, err := store.Names(d.state, keptMarks)
-	for _, name := range names {
-		id, ok := packageAt(strings.ReplaceAll(name, "~", "/"))
-		if ok && id.Provider == p && id.Version == v {
-			all = append(all, id.Platform)
-		}
-	}
-	slices.SortFunc(all, sources.Platform.Compare)
-	return all, err
-}
-
-// Release removes the mark of Keep. Nothing else of the package changes.
-func (d *Dir) Release(id sources.PackageID) error {
-	if d.readOnly != nil {
-		return d.unwritable()
-	}
-	return sources.InPackage(id, d.explainOwner(d.removeState(keptPath(id))))
-}
-
-// removeState removes a file of the state, and its directory if that is empty afterwards.
-func (d *Dir) removeState(name string) error {
-	if err := d.state.Remove(name); err != nil {
-		return err
-	}
-	return d.state.RemoveEmpty(path.Dir(name))
 }
 
 // isLinkedFrom reports whether a view has a link to a package of the cache, which may no longer exist.
@@ -203,4 +343,45 @@ func below(dir string, levels int) ([]string, error) {
 		}
 	}
 	return paths, err
+}
+
+// FindRoots returns dir and the directories below it that an engine has run in: those
+// with a dependency lock file or a directory .terraform. It includes hidden
+// directories and does not follow symlinks to directories. It returns an error for an
+// unreadable directory, because a root module in it may use any package.
+func FindRoots(ctx context.Context, dir string) ([]Root, error) {
+	dir, err := filepath.Abs(dir)
+	if err == nil {
+		dir, err = disk.Resolve(dir)
+	}
+	if err == nil {
+		_, err = os.ReadDir(dir) // fails if dir is not a directory
+	}
+	if err != nil {
+		return nil, fmt.Errorf("looking for root modules: %w", err)
+	}
+	found := map[string]bool{}
+	err = filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			err = fmt.Errorf("looking for root modules: %w", err)
+			return sources.WithHint(err, "name only directories that you can read: larder can't tell which packages the others use")
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case e.Name() == sources.LockFile:
+			found[filepath.Dir(path)] = true
+		case e.IsDir() && e.Name() == sources.DataDir && path != dir:
+			found[filepath.Dir(path)] = true
+			return fs.SkipDir
+		case e.IsDir() && e.Name() == ".git":
+			return fs.SkipDir
+		}
+		return nil
+	})
+	var roots []Root
+	for dir := range found {
+		roots = append(roots, Root{Dir: dir, Providers: filepath.Join(dir, sources.DataDir, "providers")})
+	}
+	slices.SortFunc(roots, func(a, b Root) int { return strings.Compare(a.Dir, b.Dir) })
+	return roots, err
 }

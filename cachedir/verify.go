@@ -3,13 +3,11 @@ package cachedir
 import (
 	"context"
 	"errors"
-	"path"
 	"slices"
 	"strings"
 	"sync"
 
 	"github.com/larder-cli/larder/sources"
-	"github.com/larder-cli/larder/sources/disk"
 	"github.com/larder-cli/larder/sources/store"
 )
 
@@ -31,15 +29,6 @@ type Verification struct {
 	Packages []sources.Stored // without a finding, sorted
 	Unknown  int              // those of Packages that had no record
 	Bytes    int64            // bytes hashed
-
-	checked []checked // without intact entries that have a valid record, because they require no repair
-}
-
-// checked is an entry that has been hashed.
-type checked struct {
-	Entry
-	fresh record // the contents; zero if they could not be hashed
-	old   record // the record; zero if there was none
 }
 
 // Verify hashes every package and compares it with its record and its evidence. It
@@ -51,11 +40,16 @@ func (d *Dir) Verify(ctx context.Context, opts VerifyOptions) (*Verification, er
 	}
 	v := &verifier{Dir: d, byRecord: opts.Recorded && !d.opts.Paranoid}
 	v.Listing = listing
-	found := packagesOf(v.Findings)
+	found := map[sources.PackageID]bool{}
+	for _, f := range v.Findings {
+		if f.Package != nil {
+			found[*f.Package] = true
+		}
+	}
 	var subjects []store.Subject
 	for i, e := range v.Entries {
-		if e.Target == "" && !found[e.ID.Path()] {
-			subjects = append(subjects, v.subject(&checked{Entry: e}, &v.Entries[i]))
+		if e.Target == "" && !found[e.ID] {
+			subjects = append(subjects, v.subject(&v.Entries[i]))
 		}
 	}
 	if err := d.evidence.Verify(ctx, subjects, opts.Report); err != nil {
@@ -74,35 +68,31 @@ type verifier struct {
 	mu       sync.Mutex
 }
 
-// packagesOf returns the paths of the packages that contain findings.
-func packagesOf(findings []*store.Finding) map[string]bool {
-	paths := map[string]bool{}
-	for _, f := range findings {
-		parts := strings.Split(f.Path, "/")
-		paths[path.Join(parts[:min(len(parts), platformDepth+1)]...)] = true
-	}
-	return paths
-}
-
-// subject returns an entry, which is also in the listing, as it is to be verified.
-func (v *verifier) subject(c *checked, listed *Entry) store.Subject {
+// subject returns an entry as it is to be verified.
+func (v *verifier) subject(e *Entry) store.Subject {
+	var now record // zero if it could not be hashed
 	return store.Subject{
-		ID: c.ID, Path: c.ID.Path(), Dir: c.Dir, Size: sizeOf(c.marks),
+		ID: e.ID, Path: e.ID.Path(), Dir: e.Dir, Size: sizeOf(e.marks),
 		Read: func(ctx context.Context) (store.Facts, error) {
-			r, err := v.contents(ctx, c.Entry)
+			r, err := v.contents(ctx, *e)
 			if err == nil {
-				c.fresh = r
+				now = r
 			}
 			return r.Facts, err
 		},
-		Recorded: func(store.Facts) (all []store.Facts, err error) {
-			c.old, all, err = v.believed(c.ID)
-			return all, err
+		Recorded: func(store.Facts) (facts []store.Facts, err error) {
+			all, err := v.recorded(e.ID, v.ledger)
+			for _, r := range all {
+				if !r.Imported || len(r.Files) > 0 { // otherwise it is only a claim
+					facts = append(facts, r.Facts)
+				}
+			}
+			return facts, err
 		},
-		Start: func() error { return checkExecutable(c.Dir, c.fresh.Files, c.ID) },
+		Start: func() error { return checkExecutable(e.Dir, now.Files, e.ID) },
 		Done: func(result store.Verified) {
 			if !result.Gone {
-				v.add(*c, listed, result)
+				v.add(e, now, result)
 			}
 		},
 	}
@@ -125,51 +115,25 @@ func (v *verifier) contents(ctx context.Context, e Entry) (record, error) {
 	return r, err
 }
 
-// believed returns the record of a package, and the verified facts in the record and in the known hashes. It ignores claims
-// of an import.
-func (d *Dir) believed(id sources.PackageID) (r record, all []store.Facts, err error) {
-	r, err = d.ledger.Find(id.Provider, store.KeyOf(id))
-	known, knownErr := d.known.Of(id)
-	for _, err := range []error{err, knownErr} {
-		if disk.IsUnread(err) {
-			return r, nil, err
-		}
-	}
-	if r.H1 != "" {
-		all = append(all, r.dated())
-	}
-	if known.H1 != "" && !known.Imported {
-		all = append(all, known)
-	}
-	return r, all, nil
-}
-
-// add adds an entry with the result, and completes the listing.
-func (v *verifier) add(c checked, e *Entry, result store.Verified) {
-	c.old.Facts = result.Was
-	r, err := v.inherit(c.ID, c.fresh, v.ledger)
+// add completes an entry with its contents and the result, and collects the result.
+func (v *verifier) add(e *Entry, now record, result store.Verified) {
+	r, err := v.inherit(e.ID, now, v.ledger)
 	if err != nil {
-		r = c.fresh
+		r = now
 	}
-	stored := v.stored(c.ID, c.Dir, r)
-	e.H1, e.ZH, e.Origin, e.Report, e.Evidence = stored.H1, stored.ZH, stored.Origin, stored.Report, stored.Signed != nil
+	stored := v.stored(e.ID, e.Dir, r)
+	e.H1, e.Origin, e.Report, e.Evidence = stored.H1, stored.Origin, stored.Report, stored.Signed != nil
 	e.Changed = result.Has(store.Changed)
-	if result.Has(store.Unreadable) {
-		c.fresh = record{} // whether the contents are unchanged is unknown, so they are not recorded
-	}
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	v.Findings = append(v.Findings, result.Findings...)
-	if !result.Sound() || !slices.Equal(c.old.Files, c.fresh.Files) || !c.old.survives() {
-		v.checked = append(v.checked, c)
-	}
 	if result.Sound() {
 		v.Packages = append(v.Packages, stored)
 		if result.Was.H1 == "" {
 			v.Unknown++
 		}
 	}
-	v.Bytes += sizeOf(c.marks)
+	v.Bytes += sizeOf(e.marks)
 }
 
 // The kinds of problems with the layout of a cache.
@@ -178,5 +142,4 @@ const (
 	Elsewhere   store.Kind = "link"            // a link to another place, not followed
 	NoDirectory store.Kind = "not a directory" // a file instead of a directory
 	Stranger    store.Kind = "foreign file"    // does not belong in a cache
-	Leftover    store.Kind = "leftover"        // from a killed process
 )

@@ -100,7 +100,7 @@ func (w *workdir) checkParents(id sources.PackageID) error {
 func (w *workdir) Link(ctx context.Context, s sources.Stored) (sources.LinkMode, error) {
 	mode, err := w.link(ctx, s)
 	if errors.Is(err, sources.ErrSwapped) && w.d.readOnly == nil {
-		w.d.warn(drop(ctx, w.d.ledger, s.ID)) // the next Get hashes it
+		w.d.warn(w.d.drop(ctx, s.ID)) // the next Get hashes it
 	}
 	return mode, sources.InPackage(s.ID, disk.Explain(err, "the working directory"))
 }
@@ -123,7 +123,8 @@ func (w *workdir) link(ctx context.Context, s sources.Stored) (sources.LinkMode,
 		return "", err
 	}
 	defer home.Close()
-	if mode := w.linked(s, entry); mode != "" && d.accepts(mode, entry) {
+	was, mode := w.installed(s, entry)
+	if mode != "" && d.accepts(mode, entry) {
 		return mode, nil
 	}
 	leaf := path.Base(s.ID.Path())
@@ -139,17 +140,18 @@ func (w *workdir) link(ctx context.Context, s sources.Stored) (sources.LinkMode,
 	}
 	made := scratch.Name()
 	defer func() { d.warn(scratch.RemoveTree(made)) }()
-	mode, err := d.makeLink(ctx, s, entry, scratch.Dir, made)
-	if err != nil {
-		return "", err
-	}
-	if err := checkLinked(entry, mode, scratch.Path(made)); err != nil {
+	if mode, err = d.makeLink(ctx, s, entry, scratch.Dir, made); err != nil {
 		return "", err
 	}
 	if err := checkExecutable(scratch.Path(made), entry, s.ID); err != nil {
 		return "", sources.WithHint(err, "choose a working directory, and a plugin cache, on file systems with execute permissions")
 	}
-	if err := w.replacement(s, scratch, made, home, dir).do(ctx, d); err != nil {
+	r, _ := recordIn(d.ledger, s.ID)
+	if r.H1 != s.H1 {
+		r = record{Facts: store.Facts{H1: s.H1}}
+	}
+	to := replacement{id: s.ID, scratch: scratch, made: made, home: home, keep: was.unknown(), record: r, in: dir}
+	if err := to.do(ctx, d); err != nil {
 		return "", err
 	}
 	if mode == sources.LinkHard {
@@ -173,7 +175,7 @@ func (d *Dir) noteLinks(ctx context.Context, s sources.Stored, entry []mark) {
 	}
 	if now, err := scan(s.Dir); err == nil && same(now, entry) {
 		r.Files = now
-		d.keep(ctx, d.ledger, s.ID, r)
+		d.keep(ctx, s.ID, r)
 	}
 }
 
@@ -191,20 +193,6 @@ func isCopy(mode sources.LinkMode) bool {
 // foreign reports whether another user can change a file.
 func foreign(files []mark) bool {
 	return slices.ContainsFunc(files, func(m mark) bool { return m.foreign })
-}
-
-// replacement returns the replacement of the installed package, if there is one, by the one that was made from the
-// entry s.
-func (w *workdir) replacement(s sources.Stored, scratch *disk.Scratch, made string, home, providers *disk.Dir) replacement {
-	was, _ := w.d.recall(s.ID, w.target(s.ID), w.d.ledger, w.records()) // without a record, the files are compared
-	r, _ := recordIn(w.d.ledger, s.ID)
-	if r.H1 != s.H1 {
-		r = record{Facts: store.Facts{H1: s.H1}}
-	}
-	return replacement{
-		id: s.ID, scratch: scratch, made: made, home: home,
-		keep: was.unknown(), record: r, in: providers, name: quarantineWorkdir,
-	}
 }
 
 // marksOf returns the fingerprints of an entry's files at the time it was hashed or
@@ -270,20 +258,6 @@ func (w *workdir) Close() error {
 	return w.dir.Close()
 }
 
-// checkLinked returns an error that matches [sources.ErrSwapped] unless the linked
-// files are the hashed ones. Copies have been compared already; other links share the
-// fingerprints.
-func checkLinked(entry []mark, mode sources.LinkMode, made string) error {
-	if isCopy(mode) {
-		return nil
-	}
-	marks, err := scan(made)
-	if err == nil && !same(marks, entry) {
-		err = sources.ErrSwapped
-	}
-	return err
-}
-
 // sameDir reports whether two paths lead to one directory and b itself is not a link.
 func sameDir(a, b string) bool {
 	at, err := os.Stat(a)
@@ -294,30 +268,36 @@ func sameDir(a, b string) bool {
 	return err == nil && os.SameFile(at, bt)
 }
 
-// linked returns the link mode with which the entry is already installed, or "" if it
-// is not.
-func (w *workdir) linked(s sources.Stored, entry []mark) sources.LinkMode {
+// installed returns the record of the package that s would replace, and the link mode if that is the entry with these
+// fingerprints, otherwise "". Without a record, the files have to be compared.
+func (w *workdir) installed(s sources.Stored, entry []mark) (was record, mode sources.LinkMode) {
 	target := w.target(s.ID)
 	info, err := os.Lstat(target)
 	if err != nil {
-		return ""
+		return was, ""
 	}
 	marks, err := scan(target)
-	if err == nil {
-		err = checkExecutable(target, marks, s.ID)
+	if err != nil {
+		return was, ""
+	}
+	var copied bool
+	if !w.d.opts.Paranoid {
+		if was, copied = recordOf(w.records(), s.ID, marks); !copied {
+			was, _ = recordOf(w.d.ledger, s.ID, marks)
+		}
 	}
 	switch {
-	case err != nil:
-		return ""
+	case checkExecutable(target, marks, s.ID) != nil:
 	case !same(marks, entry):
-		if r, ok := recordOf(w.records(), s.ID, marks); ok && !w.d.opts.Paranoid && r.H1 == s.H1 {
-			return r.Link
+		if copied && was.H1 == s.H1 {
+			return was, was.Link
 		}
-		return ""
 	case disk.IsLink(info.Mode()):
-		return sources.LinkSymlink
+		return was, sources.LinkSymlink
+	default:
+		return was, sources.LinkHard
 	}
-	return sources.LinkHard
+	return was, ""
 }
 
 // shares reports whether the installed package shares disk space with an entry, as its first file shows.
@@ -328,7 +308,7 @@ func (w *workdir) shares(e Entry) bool {
 		return true
 	}
 	r, ok := recordIn(w.records(), e.ID)
-	return ok && r.Link == sources.LinkReflink && r.H1 == e.H1
+	return ok && r.Link == sources.LinkReflink
 }
 
 // note records the installed package in the directory home, so that it is not hashed
@@ -357,8 +337,8 @@ func (d *Dir) makeLink(ctx context.Context, s sources.Stored, entry []mark, work
 	var err error
 	for _, mode := range modes {
 		err = d.makeBy(ctx, mode, s, entry, work, made)
-		if err == nil && isCopy(mode) && foreign(entry) {
-			err = checkCopy(ctx, s, work.Path(made))
+		if err == nil {
+			err = checkMade(ctx, mode, s, entry, work.Path(made))
 		}
 		if err == nil {
 			return mode, nil
@@ -386,10 +366,20 @@ func (d *Dir) makeLink(ctx context.Context, s sources.Stored, entry []mark, work
 	return "", err
 }
 
-// checkCopy returns an error that matches [sources.ErrSwapped] unless the copy of an entry
-// has its contents. The files of the entry may have changed since they were hashed, and
-// still have the same fingerprints.
-func checkCopy(ctx context.Context, s sources.Stored, made string) error {
+// checkMade returns an error that matches [sources.ErrSwapped] unless the linked or copied files are those of the entry. The
+// files that other users can change may have been changed since they were hashed, and still have the same fingerprints.
+func checkMade(ctx context.Context, mode sources.LinkMode, s sources.Stored, entry []mark, made string) error {
+	from := made
+	if isCopy(mode) {
+		from = s.Dir
+	}
+	marks, err := scan(from)
+	if err == nil && !same(marks, entry) {
+		err = sources.ErrSwapped
+	}
+	if err != nil || !isCopy(mode) || !foreign(entry) {
+		return err
+	}
 	contents, err := archive.Hash(ctx, made)
 	if err == nil && contents.H1 != s.H1 {
 		err = sources.ErrSwapped
@@ -472,9 +462,8 @@ func (m mark) into(to *disk.Dir, make func(in *disk.Dir, base string) error) err
 	return make(to, path.Base(m.Path))
 }
 
-// copy creates the file base in a directory by link, from the file of the entry in dir, which
-// must still have its fingerprint. Owners may write to their copy, because this does not
-// change the cache.
+// copy creates the file base in a directory by link, from the file of the entry in dir. Owners may write to their copy,
+// because this does not change the cache.
 func (m mark) copy(
 	dir string, in *disk.Dir, base string, link func(in *disk.Dir, base string, from *os.File, mode fs.FileMode) error,
 ) error {
@@ -483,17 +472,7 @@ func (m mark) copy(
 		return err
 	}
 	defer from.Close()
-	unchanged := func() error {
-		info, err := from.Stat()
-		if err == nil && !m.is(fingerprint(from.Name(), m.Path, info)) {
-			err = sources.ErrSwapped
-		}
-		return err
-	}
-	if err := unchanged(); err != nil {
-		return err
-	}
-	return errors.Join(link(in, base, from, info.Mode().Perm()|0o200), unchanged())
+	return link(in, base, from, info.Mode().Perm()|0o200)
 }
 
 func copyFile(in *disk.Dir, base string, from *os.File, mode fs.FileMode) error {

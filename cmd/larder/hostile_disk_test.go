@@ -805,11 +805,7 @@ func recordsIn(m *diskMachine, dir string) []string {
 			return err
 		}
 		rest, err := filepath.Rel(m.dir, name)
-		other := strings.Contains(rest, "gadget") || strings.Contains(rest, "/1.0.0")
-		if strings.Contains(rest, "/.larder/roots/") {
-			other = slices.ContainsFunc(all, func(one string) bool { return filepath.Dir(one) == filepath.Dir(rest) })
-		}
-		if !other {
+		if !strings.Contains(rest, "gadget") && !strings.Contains(rest, "/1.0.0") {
 			all = append(all, rest)
 		}
 		return err

@@ -12,6 +12,7 @@ import (
 	"context"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -204,8 +205,7 @@ func (l *Ledger) note(ctx context.Context, p sources.Provider, dates map[string]
 // nothing is lost.
 func (l *Ledger) add(p sources.Provider, dates map[string]date) {
 	l.dates.Refresh(p) // another process may have seen them before
-	counts, full := l.dates.Count(), false
-	room := min(mostOfProvider-counts[p.String()], mostOfHost-counts[string(p.Host)], most-counts[""])
+	room, full := l.room(p), false
 	for i, v := range slices.Sorted(maps.Keys(dates)) {
 		was, err := l.dates.Find(p, v)
 		switch isNew := err != nil; {
@@ -224,6 +224,21 @@ func (l *Ledger) add(p sources.Provider, dates map[string]date) {
 	if full && l.opts.Full != nil {
 		l.told.Do(func() { l.opts.Full(p.String()) })
 	}
+}
+
+// room returns for how many more versions of a provider there is room.
+func (l *Ledger) room(p sources.Provider) int {
+	all, _ := l.dates.All(sources.Provider{}) // those that can't be read are not counted
+	ofProvider, ofHost := 0, 0
+	for key := range all {
+		if strings.HasPrefix(key, p.String()+" ") {
+			ofProvider++
+		}
+		if strings.HasPrefix(key, string(p.Host)+"/") {
+			ofHost++
+		}
+	}
+	return min(mostOfProvider-ofProvider, mostOfHost-ofHost, most-len(all))
 }
 
 // write writes what has changed. If that fails, it is valid for this run.

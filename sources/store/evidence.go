@@ -388,9 +388,12 @@ func Names(in *disk.Dir, name string) (names []string, err error) {
 	return names, err
 }
 
-// Within calls do for a directory in another one. It does nothing if the directory is
-// missing.
+// Within calls do for a directory in another one, or for that itself if the name is ".". It does nothing if the directory
+// is missing.
 func Within(in *disk.Dir, name string, do func(*disk.Dir) error) error {
+	if name == "." {
+		return do(in)
+	}
 	dir, err := in.Sub(name)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil

@@ -38,7 +38,8 @@ type LedgerOptions struct {
 	Key      seal.Key // authenticates the files
 	ReadOnly bool     // entries last only for this run
 	Exposed  bool     // other users may write to Dir: what they obstruct, see [disk.IsObstructed], is missing
-	Single   bool     // one file has the entries of all providers
+	File     string   // one file of this name has the entries of all providers; empty for a file for each
+	Plain    bool     // other users read the files, so the key doesn't matter; if Exposed, only this user's count
 
 	Durability disk.Durability // whether entries must survive a power failure; lost ones of a store cost a rehash
 
@@ -89,7 +90,8 @@ func (l *Ledger[E]) Find(p sources.Provider, key string) (E, error) {
 	return e, fmt.Errorf("%w among the records", sources.ErrNotFound)
 }
 
-// All returns the entries of a provider.
+// All returns the entries of a provider. Those of a ledger with one file are all entries for the zero provider, and
+// their keys begin with the address of a provider and a space.
 func (l *Ledger[E]) All(p sources.Provider) (map[string]E, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -101,23 +103,6 @@ func (l *Ledger[E]) All(p sources.Provider) (map[string]E, error) {
 		}
 	}
 	return all, page.unread
-}
-
-// Count returns how many entries a ledger with a single file has, by the host and by the address of their providers, and
-// in total, as "".
-func (l *Ledger[E]) Count() map[string]int {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	page, _ := l.entry(sources.Provider{}, "")
-	counts := map[string]int{}
-	for key := range page.entries {
-		host, _, _ := strings.Cut(key, "/")
-		provider, _, _ := strings.Cut(key, " ")
-		counts[""]++
-		counts[host]++
-		counts[provider]++
-	}
-	return counts
 }
 
 // References returns the references to the evidence for a version in entries, by their keys, which begin with the version.
@@ -194,19 +179,20 @@ func (l *Ledger[E]) write(ctx context.Context, p sources.Provider) error {
 		if err := l.merge(page, p, dir); err != nil {
 			return err
 		}
-		text, err := l.opts.Key.Seal(l.subject(p), pageFile[E]{Format, l.opts.Store, p.String(), page.entries})
+		text, err := l.seal(p, pageFile[E]{Format, l.opts.Store, p.String(), page.entries})
 		if err != nil {
 			return err
 		}
-		if err := dir.WriteFile(fileOf(p), text, l.opts.Durability); err != nil {
-			if info, statErr := dir.Lstat(fileOf(p)); statErr == nil && info.IsDir() {
-				err = fmt.Errorf("%s is a directory", dir.Path(fileOf(p)))
+		file := l.fileOf(p)
+		if err := dir.WriteFile(file, text, l.opts.Durability); err != nil {
+			if info, statErr := dir.Lstat(file); statErr == nil && info.IsDir() {
+				err = fmt.Errorf("%s is a directory", dir.Path(file))
 				return sources.WithHint(err, "move it away: larder creates a file there")
 			}
 			return err
 		}
 		page.changed = map[string]bool{}
-		page.file, _ = dir.Lstat(fileOf(p))
+		page.file, _ = dir.Lstat(file)
 		return nil
 	})
 	if err != nil {
@@ -228,7 +214,7 @@ func removeTemporary(dir *disk.Dir) {
 
 // of returns the provider of the page that has the entries of a provider.
 func (l *Ledger[E]) of(p sources.Provider) sources.Provider {
-	if l.opts.Single {
+	if l.opts.File != "" {
 		return sources.Provider{}
 	}
 	return p
@@ -236,7 +222,7 @@ func (l *Ledger[E]) of(p sources.Provider) sources.Provider {
 
 // entry returns the page with the entries of a provider, and the key of one of them in it.
 func (l *Ledger[E]) entry(p sources.Provider, key string) (*page[E], string) {
-	if l.opts.Single {
+	if l.opts.File != "" && p != (sources.Provider{}) {
 		key = p.String() + " " + key
 	}
 	return l.page(l.of(p)), key
@@ -250,7 +236,7 @@ func (l *Ledger[E]) page(p sources.Provider) *page[E] {
 	read := &page[E]{entries: map[string]E{}, changed: map[string]bool{}}
 	l.pages[p] = read
 	if l.opts.Open == nil && l.opts.Dir != "" { // most root modules have no records, so opening the directory would be a waste
-		if _, err := os.Lstat(filepath.Join(l.opts.Dir, fileOf(p))); errors.Is(err, fs.ErrNotExist) {
+		if _, err := os.Lstat(filepath.Join(l.opts.Dir, l.fileOf(p))); errors.Is(err, fs.ErrNotExist) {
 			return read
 		}
 	}
@@ -260,16 +246,16 @@ func (l *Ledger[E]) page(p sources.Provider) *page[E] {
 
 // merge reads the file of a page if it is another one than was read last, and keeps the changes of this process.
 func (l *Ledger[E]) merge(page *page[E], p sources.Provider, dir *disk.Dir) error {
-	if page.isCurrent(dir, fileOf(p)) {
+	if page.isCurrent(dir, l.fileOf(p)) {
 		return nil
 	}
-	data, info, err := dir.ReadFile(fileOf(p), maxPage)
+	data, info, err := dir.ReadFile(l.fileOf(p), maxPage)
 	page.file = info
 	if l.isUnread(err) {
 		return err
 	}
 	read := map[string]E{}
-	if err == nil {
+	if err == nil && !(l.opts.Plain && l.opts.Exposed && !disk.Own(info)) {
 		read = l.open(p, data)
 	}
 	for key := range page.changed {
@@ -294,7 +280,10 @@ func (p *page[E]) isCurrent(dir *disk.Dir, file string) bool {
 
 // open returns the entries in a file. There are none if it isn't authentic.
 func (l *Ledger[E]) open(p sources.Provider, data []byte) map[string]E {
-	text, err := l.opts.Key.Open(l.subject(p), data)
+	text, err := data, error(nil)
+	if !l.opts.Plain {
+		text, err = l.opts.Key.Open(l.subject(p), data)
+	}
 	var f pageFile[E]
 	if err != nil || json.Unmarshal(text, &f) != nil || f.Format != Format || f.Entries == nil {
 		return map[string]E{}
@@ -302,9 +291,17 @@ func (l *Ledger[E]) open(p sources.Provider, data []byte) map[string]E {
 	return f.Entries
 }
 
+// seal returns the contents of a file.
+func (l *Ledger[E]) seal(p sources.Provider, f pageFile[E]) ([]byte, error) {
+	if l.opts.Plain {
+		return json.Marshal(f)
+	}
+	return l.opts.Key.Seal(l.subject(p), f)
+}
+
 // in calls do with the directory of the files. It does nothing without a key, and without make if the directory is missing.
 func (l *Ledger[E]) in(make bool, do func(*disk.Dir) error) error {
-	if l.opts.Dir == "" || l.opts.Key.Check() != nil {
+	if l.opts.Dir == "" || !l.opts.Plain && l.opts.Key.Check() != nil {
 		return nil
 	}
 	open := l.opts.Open
@@ -343,9 +340,9 @@ func (l *Ledger[E]) subject(p sources.Provider) string {
 var inFileNames = strings.NewReplacer("/", "~", ":", "~~")
 
 // fileOf returns the name of the file of a provider. Not every file system allows colons and long names.
-func fileOf(p sources.Provider) string {
-	if p == (sources.Provider{}) {
-		return "all.json"
+func (l *Ledger[E]) fileOf(p sources.Provider) string {
+	if l.opts.File != "" {
+		return l.opts.File
 	}
 	name := inFileNames.Replace(p.String())
 	if len(name) > 200 {

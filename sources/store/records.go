@@ -34,7 +34,10 @@ func (r Records) of(store string) string {
 	return filepath.Join(r.Dir, hex.EncodeToString(sum[:])[:keySize])
 }
 
-const keySize = 32 // of the name of a directory, in bytes
+const (
+	keySize = 32         // of the name of a directory, in bytes
+	oneFile = "all.json" // the name of the file of a ledger with a single one
+)
 
 // Ledger returns the options of the ledger of the store at a path.
 func (r Records) Ledger(store string) LedgerOptions {
@@ -54,14 +57,14 @@ func (r Records) underKey(dir string) string {
 // Installed is [Records.Ledger] for the directory of installed packages of a root module, which has few.
 func (r Records) Installed(providers string) LedgerOptions {
 	opts := r.Ledger(providers)
-	opts.Single = true
+	opts.File = oneFile
 	return opts
 }
 
 // Ages returns the options of the ledger of the ages of versions.
 func (r Records) Ages() LedgerOptions {
 	opts := r.named("ages")
-	opts.Single, opts.Durability = true, disk.Synced
+	opts.File, opts.Durability = oneFile, disk.Synced
 	return opts
 }
 

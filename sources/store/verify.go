@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -95,12 +96,7 @@ func (v Verified) Sound() bool { return len(v.Findings) == 0 && !v.Gone }
 
 // Has reports whether there is a finding of a kind.
 func (v Verified) Has(kind Kind) bool {
-	for _, f := range v.Findings {
-		if f.Kind == kind {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(v.Findings, func(f *Finding) bool { return f.Kind == kind })
 }
 
 // Verify reads packages concurrently, and compares them with what is recorded about them and with their evidence. Report,
