@@ -72,7 +72,7 @@ func (b *Bucket) Put(ctx context.Context, name string, data []byte, opts WriteOp
 }
 
 // Upload writes an object of a known size and SHA-256, and returns its ETag. If the contents differ from sum, because
-// they have changed since they were hashed, Upload fails, and the store refuses them too.
+// they have changed since they were hashed, Upload fails.
 func (b *Bucket) Upload(
 	ctx context.Context, name string, from io.ReaderAt, size int64, sum [32]byte, opts WriteOptions,
 ) (etag string, err error) {
@@ -87,7 +87,7 @@ func (b *Bucket) Upload(
 	}
 	maps.Copy(header, opts.Only)
 	put := fetch.Message{Method: http.MethodPut, Header: header, Size: size, Body: func() io.Reader {
-		return hashed{io.NewSectionReader(from, 0, size), sha256.New(), sum}
+		return &sealed{io.NewSectionReader(from, 0, size), sha256.New(), sum, size}
 	}}
 	header, _, err = b.do(ctx, key, nil, fetch.Call{Sent: opts.Sent}, put)
 	return etagOf(header), err
@@ -96,19 +96,21 @@ func (b *Bucket) Upload(
 // etagOf returns the ETag in an answer, as [IfETag] takes it.
 func etagOf(header http.Header) string { return strings.Trim(header.Get("ETag"), `"`) }
 
-// Hashed contents fail at their end if they differ from sum, so that they aren't sent again.
-type hashed struct {
+// Sealed contents withhold their end if they have changed since they were hashed, so that they become no object, also
+// in a store that doesn't compare the SHA-256.
+type sealed struct {
 	io.Reader
-	hash.Hash
-	sum [sha256.Size]byte
+	hash hash.Hash
+	sum  [sha256.Size]byte
+	left int64
 }
 
 // Read implements [io.Reader].
-func (h hashed) Read(p []byte) (int, error) {
-	n, err := h.Reader.Read(p)
-	h.Write(p[:n])
-	if errors.Is(err, io.EOF) && [sha256.Size]byte(h.Sum(nil)) != h.sum {
-		err = errors.New("not uploaded: the contents have changed since they were hashed")
+func (s *sealed) Read(p []byte) (int, error) {
+	n, err := s.Reader.Read(p)
+	s.hash.Write(p[:n])
+	if s.left -= int64(n); s.left == 0 && [sha256.Size]byte(s.hash.Sum(nil)) != s.sum || s.left > 0 && errors.Is(err, io.EOF) {
+		return 0, errors.New("not uploaded: the contents have changed since they were hashed")
 	}
 	return n, err
 }
