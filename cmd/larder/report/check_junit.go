@@ -71,7 +71,7 @@ func (d document) suite(m CheckedModule) junitSuite {
 	}
 	for _, provider := range unique(names) {
 		c := junitCase{Name: provider, Class: s.Name}
-		var found []CheckFinding
+		var found []Finding
 		for _, f := range m.Findings {
 			if f.Provider == provider {
 				found = append(found, f)
@@ -82,7 +82,7 @@ func (d document) suite(m CheckedModule) junitSuite {
 			c.Error = d.fail(&c, m.Errors)
 		}
 		c.Failure = d.find(&c, found)
-		i := slices.IndexFunc(m.Unchecked, func(u Unchecked) bool { return u.Provider == provider })
+		i := slices.IndexFunc(m.Unchecked, func(u Finding) bool { return u.Provider == provider })
 		switch {
 		case c.Error != nil:
 			s.Errors++
@@ -99,29 +99,29 @@ func (d document) suite(m CheckedModule) junitSuite {
 }
 
 // fail returns the error of a test case, if there is one, and sets its place.
-func (d document) fail(c *junitCase, faults []Fault) *junitProblem {
+func (d document) fail(c *junitCase, faults []Finding) *junitProblem {
 	if len(faults) == 0 {
 		return nil
 	}
 	texts := make([]string, len(faults))
 	for i, f := range faults {
-		texts[i] = strings.TrimPrefix(d.place(f.Place)+": ", ": ") + d.shorten(f.Text)
+		texts[i] = strings.TrimPrefix(d.place(f.Place())+": ", ": ") + d.shorten(f.Text)
 	}
-	d.at(c, faults[0].Place)
+	d.at(c, faults[0].Place())
 	return &junitProblem{texts[0], "error", strings.Join(texts, "\n")}
 }
 
 // find returns the failure of a test case, if there are findings, and sets its place.
-func (d document) find(c *junitCase, findings []CheckFinding) *junitProblem {
+func (d document) find(c *junitCase, findings []Finding) *junitProblem {
 	if len(findings) == 0 {
 		return nil
 	}
 	var texts, rules []string
 	for _, f := range findings {
-		texts = append(texts, d.place(f.Places[0].Place)+": "+d.full(f))
-		rules = append(rules, f.Rule)
+		texts = append(texts, d.place(f.Place())+": "+d.full(f))
+		rules = append(rules, f.Kind)
 	}
-	d.at(c, findings[0].Places[0].Place)
+	d.at(c, findings[0].Place())
 	return &junitProblem{d.shorten(findings[0].Message()), strings.Join(unique(rules), ","), strings.Join(texts, "\n")}
 }
 

@@ -51,7 +51,7 @@ func VerifyBundle(ctx context.Context, s *site.Site, file string) error {
 	if err != nil {
 		return err
 	}
-	s.Output.Findings(v.Findings)
+	s.Output.Findings(report.FindingsOf(v.Findings)...)
 	packages := site.BundledAs(v.Packages)
 	distrusted, hints := m.TrustFindings(m.Accept(ctx, packages), packages, func(sources.Stored) string { return file }, file)
 	problems := len(v.Findings) + distrusted

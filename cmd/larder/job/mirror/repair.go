@@ -96,7 +96,7 @@ func (r *repair) run(ctx context.Context) error {
 		if failed != nil {
 			do = builder.Nothing
 		}
-		r.Out.Show(sum.Add(f, string(do), do == builder.Replace, false))
+		r.Out.Findings(sum.Add(f, string(do), do == builder.Replace, false))
 		if failed != nil && !sum.DryRun {
 			errs = append(errs, failed)
 		}
