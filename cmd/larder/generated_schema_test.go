@@ -23,7 +23,7 @@ var objects = []report.Object{
 	report.Outcome{}, report.LockFile{}, report.Shim{}, report.LockChange{},
 	report.LockDiff{}, report.Event{}, report.Diagnostic{}, report.CachePath{}, report.Cached{},
 	report.CacheUsage{}, report.ProviderTotal{}, report.CacheTotal{}, report.Finding{}, report.Checked{},
-	report.Legacy{}, report.Imported{}, report.Skipped{}, report.Missing{}, report.CacheKey{}, report.Exported{},
+	report.Imported{}, report.Skipped{}, report.Missing{}, report.CacheKey{},
 	report.Forgotten{}, report.Released{}, report.Removal{}, report.MirrorRemoval{}, report.Leftover{}, report.Mirrored{}, report.Document{},
 	report.Difference{}, report.Pushed{}, report.Bundle{}, report.Bundled{}, report.BundledRemoval{},
 	report.Payload{}, Manifest{}, report.Version{}, line.Help{},
@@ -34,8 +34,8 @@ var objects = []report.Object{
 // summaries are the types of what commands add to the summary.
 var summaries = []any{
 	report.InstallSum{}, report.LockSum{}, report.FillSum{}, report.VerifySum{}, report.RepairSum{},
-	report.CacheTotal{}, report.PruneSum{}, report.Listed{}, report.ExportSum{}, report.CacheImportSum{},
-	report.Forgot{}, report.BundleSum{}, report.BundleImportSum{}, report.LegacySum{}, report.Indexed{}, report.Compared{}, report.PushSum{},
+	report.CacheTotal{}, report.PruneSum{}, report.Listed{},
+	report.Forgot{}, report.BundleSum{}, report.ImportSum{}, report.Indexed{}, report.Compared{}, report.PushSum{},
 	report.ShimSum{}, report.Diagnosed{}, report.Releases{}, report.OutdatedSum{}, report.CheckSum{}, report.ServeTotal{},
 }
 

@@ -100,9 +100,9 @@ func (f Finding) Shown(line string) Finding {
 	return f
 }
 
-// Message returns the text with the provider.
+// Message returns the text with the provider, which the text of an error has.
 func (f Finding) Message() string {
-	if f.Provider == "" {
+	if f.Provider == "" || f.Kind == "" {
 		return f.Text
 	}
 	return strings.TrimSpace(f.Provider+" "+f.Version) + ": " + f.Text
