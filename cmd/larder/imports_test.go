@@ -60,10 +60,11 @@ var mayImport = map[string][]string{
 	"installer/lockfile":       {"sources", "sources/disk", "installer/hclfile"},
 	"installer/modules":        {"sources", "sources/disk", "installer/hclfile"},
 
-	"cmd/larder/ui":        {"cliconfig"},
-	"cmd/larder/ui/uitest": {},
+	"cmd/larder/ui":           {"cliconfig"},
+	"cmd/larder/ui/uitest":    {},
+	"cmd/larder/report/board": {"cmd/larder/ui", "sources", "sources/fetch", "installer/acquire"},
 	"cmd/larder/report": { // values: what the packages below know
-		"cmd/larder/ui", "sources", "sources/disk", "sources/fetch", "sources/policy", "sources/store",
+		"cmd/larder/report/board", "cmd/larder/ui", "sources", "sources/disk", "sources/fetch", "sources/policy", "sources/store",
 		"fsmirror/builder", "fsmirror/bundle", "fsmirror/legacy", "fsmirror/publish", "fsmirror/server", "cachedir", "installer", "installer/acquire", "installer/lockfile",
 	},
 	"cmd/larder/line": {"cmd/larder/ui", "cmd/larder/report", "sources"},

@@ -18,6 +18,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/larder-cli/larder/cmd/larder/report/board"
 	"github.com/larder-cli/larder/cmd/larder/ui"
 	"github.com/larder-cli/larder/sources"
 )
@@ -44,7 +45,7 @@ type Output struct {
 type run struct {
 	screen   *ui.Screen
 	progress *ui.Progress
-	board    *board
+	board    *board.Board
 	secrets  sources.Secrets
 	ends     []func()
 	sums     []func()
@@ -113,10 +114,10 @@ func New(stdout, stderr io.Writer) *Output {
 	o := &Output{
 		Stdout: stdout, Stderr: stderr, from: []viewpoint{viewpoint(here)}, engines: new(atomic.Pointer[sources.Engine]),
 		run: &run{
-			screen: screen, progress: ui.NewProgress(screen), board: newBoard(), begun: Clock(),
+			screen: screen, progress: ui.NewProgress(screen), begun: Clock(),
 		},
 	}
-	screen.Redact, o.board.named = o.secrets.Redact, o.Package
+	screen.Redact, o.board = o.secrets.Redact, board.New(o.Package)
 	return o
 }
 
