@@ -70,7 +70,7 @@ func (d document) suite(m CheckedModule) junitSuite {
 	for _, f := range m.Findings {
 		names = append(names, f.Provider)
 	}
-	for _, provider := range unique(names) {
+	for _, provider := range Unique(names) {
 		of := func(all []Finding) []Finding {
 			return slices.DeleteFunc(slices.Clone(all), func(f Finding) bool { return f.Provider != provider })
 		}
@@ -113,5 +113,5 @@ func (d document) problem(c *junitCase, all []Finding) *junitProblem {
 			c.Line = strconv.Itoa(first.Line)
 		}
 	}
-	return &junitProblem{d.shorten(all[0].Message()), strings.Join(unique(kinds), ","), strings.Join(texts, "\n")}
+	return &junitProblem{d.shorten(all[0].Message()), strings.Join(Unique(kinds), ","), strings.Join(texts, "\n")}
 }

@@ -49,7 +49,7 @@ func (o *Output) Diagnosed(all []Finding) Diagnosed {
 	if o.JSON {
 		return sum
 	}
-	for _, same := range grouped(all, func(f Finding) string { return f.Area + f.Kind }) {
+	for _, same := range GroupBy(all, func(f Finding) string { return f.Area + f.Kind }) {
 		f, more := same[0], len(same)-mostOfOneTrap
 		if f.Severity == Healthy && sum == (Diagnosed{}) && o.Level < Verbose {
 			continue

@@ -21,7 +21,7 @@ func byCause(all []Finding, allHints bool) (joined []Finding) {
 		alone int // greater than 0 for a finding without a cause
 	}
 	alone := 0
-	for _, same := range grouped(all, func(f Finding) cause {
+	for _, same := range GroupBy(all, func(f Finding) cause {
 		if f.cause == "" {
 			alone++
 			return cause{alone: alone}
@@ -31,14 +31,14 @@ func byCause(all []Finding, allHints bool) (joined []Finding) {
 		one, members := same[0], same[0].members()
 		for _, f := range same[1:] {
 			if allHints || one.hinted {
-				one.Hints = unique(slices.Concat(one.Hints, f.Hints))
+				one.Hints = Unique(slices.Concat(one.Hints, f.Hints))
 			} else {
 				other := func(hint string) bool { return !slices.Contains(f.Hints, hint) }
 				one.Hints = slices.DeleteFunc(slices.Clone(one.Hints), other)
 			}
-			members, one.Related = append(members, f.members()...), unique(slices.Concat(one.Related, f.Related))
+			members, one.Related = append(members, f.members()...), Unique(slices.Concat(one.Related, f.Related))
 		}
-		if members = unique(members); len(members) > 1 {
+		if members = Unique(members); len(members) > 1 {
 			one.Members = members
 		}
 		if one.hinted && !allHints { // as many as members are named
@@ -60,8 +60,8 @@ func (f Finding) members() []Member {
 	return []Member{{f.module, f.Subject}}
 }
 
-// grouped returns the elements in groups with equal keys, in the order of their first elements.
-func grouped[S ~[]E, E any, K comparable](all S, key func(E) K) (groups []S) {
+// GroupBy returns the elements in groups with equal keys, in the order of their first elements.
+func GroupBy[S ~[]E, E any, K comparable](all S, key func(E) K) (groups []S) {
 	at := map[K]int{}
 	for _, e := range all {
 		k := key(e)
@@ -75,8 +75,8 @@ func grouped[S ~[]E, E any, K comparable](all S, key func(E) K) (groups []S) {
 	return groups
 }
 
-// unique returns the elements without duplicates, in their order.
-func unique[T comparable](all []T) (once []T) {
+// Unique returns the elements without duplicates, in their order.
+func Unique[T comparable](all []T) (once []T) {
 	seen := make(map[T]bool, len(all))
 	for _, e := range all {
 		if !seen[e] {
@@ -126,7 +126,7 @@ func (f Finding) text(most int) string {
 		}
 	}
 	slices.Sort(modules)
-	text := about(f.cause, unique(names), most)
+	text := about(f.cause, Unique(names), most)
 	if len(modules) == 0 || f.named && members[0].File != "" { // places are in their root modules
 		return text
 	}

@@ -31,7 +31,7 @@ func (t ProviderTotal) Cells(*Output) []cell {
 
 // totalsOf adds up entries by provider, the largest first.
 func totalsOf(entries []cachedir.Entry) (totals []ProviderTotal) {
-	for _, of := range grouped(entries, func(e cachedir.Entry) sources.Provider { return e.ID.Provider }) {
+	for _, of := range GroupBy(entries, func(e cachedir.Entry) sources.Provider { return e.ID.Provider }) {
 		t := ProviderTotal{Provider: of[0].ID.Provider.String(), Packages: len(of)}
 		versions := map[sources.Version]bool{}
 		for _, e := range of {
