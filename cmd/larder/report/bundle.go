@@ -68,29 +68,10 @@ func (o *Output) Bundled(m bundle.Manifest) {
 	o.BundledRemovals(m.Removed)
 }
 
-// A Bundle describes a bundle.
-type Bundle struct {
-	Typed    `type:"bundle"`
-	File     string `json:"file"`
-	ID       string `json:"id"`
-	Packages int    `json:"packages"`
-	Size     int64  `json:"size"`
-	Base     int    `json:"base"`
-
-	bytes int64 // of the file
-}
-
-// Text implements [Value].
-func (b Bundle) Text(o *Output) string { return o.Shorten(b.File) + "  " + ui.Size(b.bytes) }
-
-// BundleOf describes the file of a bundle, of a size in bytes.
-func BundleOf(file string, m bundle.Manifest, bytes int64) Bundle {
-	return Bundle{Typed{}, file, m.ID(), len(m.Packages), m.Size(), len(m.Base), bytes}
-}
-
 // A BundleSum is the summary of a job that makes or shows a bundle.
 type BundleSum struct {
-	File      string `json:"file,omitempty"` // of an export
+	File      string `json:"file"`
+	ID        string `json:"id,omitempty"` // not of an export
 	Packages  int    `json:"packages"`
 	Size      int64  `json:"size"`
 	Base      int    `json:"base"`
@@ -101,10 +82,11 @@ type BundleSum struct {
 	DryRun    bool   `json:"dry_run,omitempty"`
 }
 
-// BundleSumOf returns the summary of a bundle.
-func BundleSumOf(m bundle.Manifest, dryRun bool) BundleSum {
+// BundleSumOf returns the summary of a bundle in a file.
+func BundleSumOf(file string, m bundle.Manifest, dryRun bool) BundleSum {
 	return BundleSum{
-		Packages: len(m.Packages), Size: m.Size(), Base: len(m.Base), Payloads: len(m.Payload), Removed: len(m.Removed), DryRun: dryRun,
+		File: file, ID: m.ID(), Packages: len(m.Packages), Size: m.Size(), Base: len(m.Base), Payloads: len(m.Payload),
+		Removed: len(m.Removed), DryRun: dryRun,
 	}
 }
 

@@ -140,13 +140,6 @@ func (o *Output) Removals(all []cachedir.Removal, planned bool) {
 	})
 }
 
-// A Leftover counts what was removed besides packages.
-type Leftover struct {
-	Typed `type:"removed"`
-	Count int   `json:"count"`
-	Bytes int64 `json:"bytes"`
-}
-
 // A CacheUsage is one kind of cache contents other than packages.
 type CacheUsage struct {
 	Typed `type:"usage"`

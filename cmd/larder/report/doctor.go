@@ -4,9 +4,12 @@ import (
 	"fmt"
 	"io"
 	"path/filepath"
+	"strconv"
 	"strings"
+	"time"
 
 	"github.com/larder-cli/larder/cmd/larder/ui"
+	"github.com/larder-cli/larder/sources/fetch"
 )
 
 // The names of findings that other commands report too.
@@ -116,4 +119,26 @@ func (o *Output) diagnosis(f Finding) {
 // the reason and the hints are easy to find.
 func (o *Output) indented(text string, head ...ui.Span) {
 	o.print(o.Stdout, append(head, ui.Plain.Of(o.address(text))), diagnosisIndent+2)
+}
+
+// An Exchange is a request that doctor sent to a server.
+type Exchange struct {
+	Typed        `type:"exchange"`
+	Method       string `json:"method"`
+	URL          string `json:"url"`
+	Status       int    `json:"status,omitempty"`
+	Milliseconds int64  `json:"milliseconds"` // until the answer began
+}
+
+// Exchange shows a request with its answer.
+func (o *Output) Exchange(e fetch.Exchange) {
+	if o.JSON {
+		o.object(Exchange{Typed{}, e.Method, e.URL, e.Status, e.Took.Milliseconds()})
+		return
+	}
+	status := "-"
+	if e.Status > 0 {
+		status = strconv.Itoa(e.Status)
+	}
+	o.Sentence("%-4s  %3s  %s  %s", e.Method, status, e.URL, ui.Took(max(e.Took, time.Millisecond)))
 }

@@ -293,13 +293,6 @@ func (o *Output) Warn(format string, args ...any) { o.warn(plainf(format, args..
 // WarnHint writes a warning with a hint.
 func (o *Output) WarnHint(hint, format string, args ...any) { o.warn(plainf(format, args...), hint) }
 
-// WarnAside writes a warning for people. Programs get the same information in another form.
-func (o *Output) WarnAside(text string) {
-	if !o.JSON {
-		o.Warn("%s", text)
-	}
-}
-
 // Private writes a warning that only this user may read a file that was written, because
 // not all users can read what it contains. It writes nothing if the path is empty.
 func (o *Output) Private(file, path string) {

@@ -28,8 +28,7 @@ func ShowBundle(s *site.Site, file string) error {
 	defer b.Close()
 	m := b.Manifest
 	s.Output.Bundled(m)
-	s.Output.Summary(report.BundleSumOf(m, false))
-	s.Output.Tell(report.BundleOf(b.Name(), m, 0))
+	s.Output.Summary(report.BundleSumOf(b.Name(), m, false))
 	s.Output.Say("%s", report.ContentsText(m))
 	return nil
 }
