@@ -20,23 +20,23 @@ import (
 
 // objects are the types of all objects of the output, in the order of the document.
 var objects = []report.Object{
-	report.Outcome{}, report.LockFile{}, report.Shim{}, report.LockChange{}, report.LockProblem{},
+	report.Outcome{}, report.LockFile{}, report.Shim{}, report.LockChange{},
 	report.LockDiff{}, report.Event{}, report.Diagnostic{}, report.CachePath{}, report.Cached{},
-	report.CacheUsage{}, report.ProviderTotal{}, report.CacheTotal{}, report.Finding{}, report.Repair{}, report.Checked{},
-	report.Legacy{}, report.Imported{}, report.Skipped{}, report.Missing{}, report.CacheKey{}, report.Exported{},
-	report.Forgotten{}, report.Released{}, report.Removal{}, report.MirrorRemoval{}, report.Leftover{}, report.Mirrored{}, report.Document{},
-	report.Difference{}, report.Pushed{}, report.Bundle{}, report.Bundled{}, report.BundledRemoval{},
+	report.CacheUsage{}, report.ProviderTotal{}, report.Finding{}, report.Checked{},
+	report.Imported{}, report.Skipped{}, report.Missing{}, report.CacheKey{},
+	report.Forgotten{}, report.Released{}, report.Removal{}, report.MirrorRemoval{}, report.Mirrored{}, report.Document{},
+	report.Difference{}, report.Pushed{}, report.Bundled{}, report.BundledRemoval{},
 	report.Payload{}, Manifest{}, report.Version{}, line.Help{},
 	report.Topic{}, line.GlobalFlags{}, report.ExitStatus{}, report.ConfigFile{}, report.ConfigVariable{},
-	report.Completion{}, report.Diagnosis{}, report.Explanation{}, report.Release{}, report.EngineChoice{}, report.ConfigMethod{}, report.Setting{}, report.Outdated{}, report.Exchange{}, report.CheckFinding{}, report.Serving{}, report.Served{}, report.Summary{},
+	report.Completion{}, report.Explanation{}, report.Release{}, report.EngineChoice{}, report.ConfigMethod{}, report.Setting{}, report.Outdated{}, report.Exchange{}, report.Serving{}, report.Served{}, report.Summary{},
 }
 
 // summaries are the types of what commands add to the summary.
 var summaries = []any{
 	report.InstallSum{}, report.LockSum{}, report.FillSum{}, report.VerifySum{}, report.RepairSum{},
-	report.CacheTotal{}, report.PruneSum{}, report.Listed{}, report.ExportSum{}, report.CacheImportSum{},
-	report.Forgot{}, report.BundleSum{}, report.BundleImportSum{}, report.LegacySum{}, report.Indexed{}, report.Compared{}, report.PushSum{},
-	report.ShimSum{}, report.Diagnosed{}, report.Releases{}, report.OutdatedSum{}, report.CheckSum{}, report.ServeTotal{},
+	report.CacheTotal{}, report.PruneSum{}, report.Listed{},
+	report.Forgot{}, report.BundleSum{}, report.ImportSum{}, report.Indexed{}, report.Compared{}, report.PushSum{},
+	report.ShimSum{}, report.Diagnosed{}, report.Releases{}, report.OutdatedSum{}, report.CheckSum{}, report.ServeSum{},
 }
 
 // A Manifest has the members of a [report.Manifest], which encodes itself.

@@ -60,10 +60,12 @@ var mayImport = map[string][]string{
 	"installer/lockfile":       {"sources", "sources/disk", "installer/hclfile"},
 	"installer/modules":        {"sources", "sources/disk", "installer/hclfile"},
 
-	"cmd/larder/ui":        {"cliconfig"},
-	"cmd/larder/ui/uitest": {},
+	"cmd/larder/ui":             {"cliconfig"},
+	"cmd/larder/ui/uitest":      {},
+	"cmd/larder/report/board":   {"cmd/larder/ui", "sources", "sources/fetch", "installer/acquire"},
+	"cmd/larder/report/webpage": {"cmd/larder/report", "cmd/larder/ui", "sources", "fsmirror/builder"},
 	"cmd/larder/report": { // values: what the packages below know
-		"cmd/larder/ui", "sources", "sources/disk", "sources/fetch", "sources/policy", "sources/store",
+		"cmd/larder/report/board", "cmd/larder/ui", "sources", "sources/disk", "sources/fetch", "sources/policy", "sources/store",
 		"fsmirror/builder", "fsmirror/bundle", "fsmirror/legacy", "fsmirror/publish", "fsmirror/server", "cachedir", "installer", "installer/acquire", "installer/lockfile",
 	},
 	"cmd/larder/line": {"cmd/larder/ui", "cmd/larder/report", "sources"},
@@ -76,7 +78,7 @@ var mayImport = map[string][]string{
 	},
 	"cmd/larder/site/sitetest": {"sources", "sources/sourcetest", "cmd/larder/report", "cmd/larder/site", "cliconfig"},
 	"cmd/larder/job": { // what jobs share
-		"cmd/larder/report", "cmd/larder/site", "cmd/larder/ui",
+		"cmd/larder/report", "cmd/larder/report/webpage", "cmd/larder/site", "cmd/larder/ui",
 		"sources", "sources/archive", "sources/disk", "sources/policy", "sources/store",
 		"cachedir", "cachedir/view", "cliconfig", "fsmirror", "fsmirror/builder", "fsmirror/bundle",
 		"fsmirror/publish", "installer", "installer/acquire", "installer/lockfile", "installer/modules",
@@ -110,7 +112,7 @@ var mayImport = map[string][]string{
 		"cachedir/view", "cliconfig", "cliconfig/programs", "installer", "installer/datadir", "installer/lockfile", "installer/modules",
 	},
 	"cmd/larder/job/serve": {
-		"cmd/larder/job", "cmd/larder/report", "cmd/larder/site",
+		"cmd/larder/job", "cmd/larder/report", "cmd/larder/report/webpage", "cmd/larder/site",
 		"sources", "sources/disk", "sources/evidence", "sources/fetch", "sources/trust",
 		"cliconfig", "fsmirror", "fsmirror/builder", "fsmirror/server", "fsmirror/server/endpoint",
 		"fsmirror/server/metrics", "installer/acquire",

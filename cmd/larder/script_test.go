@@ -708,17 +708,17 @@ func problems(ts *testscript.TestScript, _ bool, args []string) {
 		text = append(text, strings.Join(regexp.MustCompile(`\s{2,}`).Split(strings.TrimSpace(row), -1), "|"))
 	}
 	for row := range strings.Lines(found(ts, append(check, "--json")...)) {
-		if !strings.HasPrefix(row, `{"type":"problem",`) {
+		if !strings.HasPrefix(row, `{"type":"finding",`) {
 			continue
 		}
-		var p report.LockProblem
+		var p report.Finding
 		ts.Check(json.Unmarshal([]byte(row), &p))
 		place, err := filepath.Rel(ts.MkAbs("."), p.File)
 		ts.Check(err)
 		if p.Line > 0 {
 			place += ":" + strconv.Itoa(p.Line)
 		}
-		objects = append(objects, place+"|"+p.Provider+" "+p.Version+"|"+p.Why)
+		objects = append(objects, place+"|"+p.Provider+" "+p.Version+"|"+p.Text)
 	}
 	if strconv.Itoa(len(text)) != args[0] || !slices.Equal(text, objects) {
 		ts.Fatalf("text has %q, and JSON has %q", text, objects)

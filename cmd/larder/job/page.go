@@ -9,7 +9,7 @@ import (
 	"path/filepath"
 	"time"
 
-	"github.com/larder-cli/larder/cmd/larder/report"
+	"github.com/larder-cli/larder/cmd/larder/report/webpage"
 	"github.com/larder-cli/larder/fsmirror/builder"
 	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/disk"
@@ -48,7 +48,7 @@ func putPage(ctx context.Context, b *builder.Builder, dir string) error {
 	if ours, _ := ownPage(dir); !ours && len(entries) == 0 {
 		return nil
 	}
-	text, err := report.Page{Title: "Provider mirror", Entries: entries, Made: time.Now()}.HTML()
+	text, err := webpage.Page{Title: "Provider mirror", Entries: entries, Made: time.Now()}.HTML()
 	if err != nil {
 		return err
 	}
@@ -82,6 +82,6 @@ func ownPage(dir string) (bool, error) {
 		return false, err
 	}
 	defer f.Close()
-	head, err := io.ReadAll(io.LimitReader(f, report.PageMark))
-	return err == nil && report.IsPage(head), err
+	head, err := io.ReadAll(io.LimitReader(f, webpage.HeadSize))
+	return err == nil && webpage.IsPage(head), err
 }

@@ -65,9 +65,7 @@ func (v *Verifying) At(ctx context.Context, dir string, out *report.Output) (sho
 	}
 	all, err := v.Check(ctx, m)
 	return func() {
-		for _, f := range all {
-			v.Output.Show(f)
-		}
+		v.Output.Findings(all...)
 	}, err
 }
 

@@ -68,39 +68,26 @@ func (o *Output) Bundled(m bundle.Manifest) {
 	o.BundledRemovals(m.Removed)
 }
 
-// A Bundle describes a bundle.
-type Bundle struct {
-	Typed    `type:"bundle"`
-	File     string `json:"file"`
-	ID       string `json:"id"`
-	Packages int    `json:"packages"`
-	Size     int64  `json:"size"`
-	Base     int    `json:"base"`
-
-	bytes int64 // of the file
-}
-
-// Text implements [Value].
-func (b Bundle) Text(o *Output) string { return o.Shorten(b.File) + "  " + ui.Size(b.bytes) }
-
-// BundleOf describes the file of a bundle, of a size in bytes.
-func BundleOf(file string, m bundle.Manifest, bytes int64) Bundle {
-	return Bundle{Typed{}, file, m.ID(), len(m.Packages), m.Size(), len(m.Base), bytes}
-}
-
 // A BundleSum is the summary of a job that makes or shows a bundle.
 type BundleSum struct {
-	Packages int   `json:"packages"`
-	Size     int64 `json:"size"`
-	Base     int   `json:"base"`
-	Payloads int   `json:"payloads,omitempty"`
-	Removed  int   `json:"removed,omitempty"` // packages that the import removes
-	DryRun   bool  `json:"dry_run,omitempty"`
+	File      string `json:"file"`
+	ID        string `json:"id,omitempty"` // not of an export
+	Packages  int    `json:"packages"`
+	Size      int64  `json:"size"`
+	Base      int    `json:"base"`
+	Missing   int    `json:"missing,omitempty"` // packages that an export leaves out
+	Payloads  int    `json:"payloads,omitempty"`
+	Removed   int    `json:"removed,omitempty"`   // packages that the import removes
+	Unchanged bool   `json:"unchanged,omitempty"` // the file had the same contents
+	DryRun    bool   `json:"dry_run,omitempty"`
 }
 
-// BundleSumOf returns the summary of a bundle.
-func BundleSumOf(m bundle.Manifest, dryRun bool) BundleSum {
-	return BundleSum{len(m.Packages), m.Size(), len(m.Base), len(m.Payload), len(m.Removed), dryRun}
+// BundleSumOf returns the summary of a bundle in a file.
+func BundleSumOf(file string, m bundle.Manifest, dryRun bool) BundleSum {
+	return BundleSum{
+		File: file, ID: m.ID(), Packages: len(m.Packages), Size: m.Size(), Base: len(m.Base), Payloads: len(m.Payload),
+		Removed: len(m.Removed), DryRun: dryRun,
+	}
 }
 
 // ContentsText describes the contents of a bundle, and the bundle that a delta requires: "3 packages,
@@ -141,39 +128,10 @@ func howText(how bundle.How, planned bool) string {
 	return said(planned && how != bundle.Known, "would be ", "") + string(how)
 }
 
-// An Imported is a package of a bundle that was imported.
-type Imported struct {
-	Typed `type:"imported"`
-	Bundled
-	How string `json:"how"`
-	Verification
-
-	did bundle.How
-}
-
-// Cells implements [Row].
-func (i Imported) Cells(o *Output) []cell {
-	if i.did == bundle.Known && o.Level != Verbose {
-		return nil
-	}
-	return marked(marks[i.did], append(i.cells(), sizeColumn.of(ui.Size(i.Size)), verifiedColumn.of(i.As()))...)
-}
-
-// A BundleImportSum is the summary of importing a bundle.
-type BundleImportSum struct {
-	Packages int   `json:"packages"` // imported, or that would be imported
-	Size     int64 `json:"size"`
-	There    int   `json:"already_there"`
-	Payloads int   `json:"payloads,omitempty"` // as packages
-	Removed  int   `json:"removed,omitempty"`  // packages that the sender has removed; as packages
-	Kept     int   `json:"kept,omitempty"`     // those that stay
-	DryRun   bool  `json:"dry_run,omitempty"`
-}
-
 // BundleImported shows the result for each package and payload, and returns the number of
 // packages that were added. If planned is set, nothing was changed.
 func (o *Output) BundleImported(imported bundle.Imported, planned bool) (added int) {
-	sum := BundleImportSum{DryRun: planned}
+	sum := ImportSum{DryRun: planned}
 	for _, a := range imported.Packages {
 		switch a.How {
 		case bundle.Known:
@@ -187,7 +145,10 @@ func (o *Output) BundleImported(imported bundle.Imported, planned bool) (added i
 		}
 	}
 	gridOf(o, imported.Packages, func(a bundle.Arrival) Imported {
-		return Imported{Typed{}, bundledOf(a.Package), howText(a.How, planned), VerificationOf(a.Report), a.How}
+		return Imported{
+			PackageID: InJSON(a.ID), How: howText(a.How, planned), Verification: VerificationOf(a.Report), Path: a.Path(), Size: a.Size,
+			ZH: a.ZH, H1: a.H1, did: a.How,
+		}
 	})
 	placed := o.placed(imported.Placed, planned)
 	sum.Payloads, sum.Removed, sum.Kept = len(placed), len(imported.Removed), len(imported.Kept)+len(imported.Others)

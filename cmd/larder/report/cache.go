@@ -140,13 +140,6 @@ func (o *Output) Removals(all []cachedir.Removal, planned bool) {
 	})
 }
 
-// A Leftover counts what was removed besides packages.
-type Leftover struct {
-	Typed `type:"removed"`
-	Count int   `json:"count"`
-	Bytes int64 `json:"bytes"`
-}
-
 // A CacheUsage is one kind of cache contents other than packages.
 type CacheUsage struct {
 	Typed `type:"usage"`
@@ -221,43 +214,6 @@ type Released struct {
 
 // Text implements [Value].
 func (r Released) Text(*Output) string { return r.text() + ": no longer kept" }
-
-// An Exported is a package that was exported.
-type Exported struct {
-	Typed `type:"exported"`
-	PackageID
-	How string `json:"how"` // always exported
-	Verification
-	H1 sources.Hash `json:"h1,omitempty"`
-}
-
-// Exported shows packages that were exported.
-func (o *Output) Exported(packages []sources.Stored) {
-	gridOf(o, packages, func(s sources.Stored) Exported {
-		return Exported{Typed{}, InJSON(s.ID), "exported", VerificationOf(s.Report), s.H1}
-	})
-}
-
-// Cells implements [Row].
-func (e Exported) Cells(*Output) []cell {
-	return headless(append(e.cells(), verifiedColumn.of(e.As()))...)
-}
-
-// An ExportSum is the summary of an export.
-type ExportSum struct {
-	File      string `json:"file"`
-	Packages  int    `json:"packages"`
-	Missing   int    `json:"missing"`
-	Size      int64  `json:"size"`
-	Unchanged bool   `json:"unchanged"`
-}
-
-// A CacheImportSum is the summary of importing exports.
-type CacheImportSum struct {
-	Packages int `json:"packages"` // now in the cache
-	Imported int `json:"imported"`
-	Failed   int `json:"failed"`
-}
 
 // A Forgot is the summary of removing recorded hashes.
 type Forgot struct {

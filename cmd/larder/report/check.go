@@ -1,60 +1,12 @@
 package report
 
 import (
-	"cmp"
-	"errors"
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/larder-cli/larder/cmd/larder/ui"
-	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/policy"
 )
-
-// A CheckFinding is a problem that check has found, with all places that have it.
-type CheckFinding struct {
-	Typed    `type:"check_finding"`
-	Rule     string       `json:"rule"`     // permanent, one of CheckRules
-	Severity string       `json:"severity"` // always "error"
-	Provider string       `json:"provider,omitempty"`
-	Version  string       `json:"version,omitempty"`
-	Text     string       `json:"text"`
-	Hints    []string     `json:"hints,omitempty"`
-	Places   []CheckPlace `json:"places"`
-	Related  []Place      `json:"related,omitempty"` // of the policy's rule, or of the constraints
-
-	Of sources.Release `json:"-"`
-}
-
-// A CheckPlace is where a finding is. It has the root module if there are several.
-type CheckPlace struct {
-	Module string `json:"module,omitempty"`
-	Place
-}
-
-// About returns the finding for a provider, with a version unless that is zero.
-func (f CheckFinding) About(p sources.Provider, v sources.Version) CheckFinding {
-	f.Provider, f.Version, f.Of = p.String(), v.String(), sources.Release{Provider: p, Version: v}
-	return f
-}
-
-// A CheckSubject is what findings have in common that differ only in their root modules.
-type CheckSubject struct {
-	Rule, Text string
-	Of         sources.Release
-}
-
-// Subject returns what the finding is about.
-func (f CheckFinding) Subject() CheckSubject { return CheckSubject{f.Rule, f.Text, f.Of} }
-
-// Message returns the text with the provider.
-func (f CheckFinding) Message() string {
-	if f.Provider == "" {
-		return f.Text
-	}
-	return strings.TrimSpace(f.Provider+" "+f.Version) + ": " + f.Text
-}
 
 // A CheckRule is what check can find.
 type CheckRule struct{ ID, Does string }
@@ -106,69 +58,33 @@ var CheckRules = []CheckRule{
 	{RuleRepublished, "The locked version was republished with different contents."},
 }
 
-// A CheckedModule is the result of check for one root module. Each of its findings has one place.
+// A CheckedModule is the result of check for one root module.
 type CheckedModule struct {
 	Name      string   // path as shown
 	LockFile  string   // absolute path
 	Providers []string // required ones
-	Findings  []CheckFinding
-	Unchecked []Unchecked
-	Errors    []Fault // why it could not be checked
+	Findings  []Finding
+	Unchecked []Finding // what could not be checked without the network
+	Errors    []Finding // why it could not be checked
 }
 
-// Unchecked is what could not be checked without the network.
-type Unchecked struct{ Provider, Text string }
-
-// A Fault is an error with its place, which may be empty.
-type Fault struct {
-	Place
-	Text string
+// Ruled returns the finding of check in a root module at a place, which people see with the name of its rule.
+func (o *Output) Ruled(f Finding, at Place) Finding {
+	f.Severity, f.File, f.Line, f.module = Broken, at.File, at.Line, o.module
+	f.cause, f.named = fmt.Sprintf("%s [%s]", f.Message(), f.Kind), true
+	f.line = at.String() + ": " + f.cause
+	return f
 }
 
-// Faults returns the errors that are joined in err.
-func Faults(err error) (all []Fault) {
-	for _, err := range sources.Errors(err) {
-		var many *sources.DiagnosticsError
-		if !errors.As(err, &many) {
-			all = append(all, Fault{Text: sources.Text(err)})
-			continue
-		}
-		for _, d := range many.Diagnostics {
-			if !d.Warning {
-				all = append(all, Fault{Place{d.File, d.Line}, d.Text})
-			}
-		}
-	}
-	return all
-}
+// Same reports whether two findings of check differ only in their places.
+func (f Finding) Same(other Finding) bool { return f.cause == other.cause }
 
 // Grouped returns the findings of all root modules, those that are the same as one.
-func Grouped(modules []CheckedModule) (all []CheckFinding) {
+func Grouped(modules []CheckedModule) (all []Finding) {
 	for _, m := range modules {
 		all = append(all, m.Findings...)
 	}
-	same := grouped(all, CheckFinding.Subject)
-	all = make([]CheckFinding, len(same))
-	for i, findings := range same {
-		f := findings[0]
-		for _, other := range findings[1:] {
-			f.Places, f.Related = slices.Concat(f.Places, other.Places), unique(slices.Concat(f.Related, other.Related))
-		}
-		all[i] = f
-	}
-	return all
-}
-
-// CheckFindings shows findings: one line if there is one place, or else the places below the text.
-func (o *Output) CheckFindings(all []CheckFinding) {
-	for _, f := range all {
-		o.Tell(f)
-		places := make([]string, len(f.Places))
-		for i, p := range f.Places {
-			places[i] = cmp.Or(p.String(), p.Module)
-		}
-		o.Sentence("%s", o.ShortenHere(about(fmt.Sprintf("%s [%s]", f.Message(), f.Rule), unique(places), o.most())))
-	}
+	return byCause(all, true)
 }
 
 // A CheckSum is the summary of check.

@@ -1,6 +1,7 @@
 package report
 
 import (
+	"cmp"
 	"encoding/xml"
 	"path/filepath"
 	"slices"
@@ -69,27 +70,23 @@ func (d document) suite(m CheckedModule) junitSuite {
 	for _, f := range m.Findings {
 		names = append(names, f.Provider)
 	}
-	for _, provider := range unique(names) {
-		c := junitCase{Name: provider, Class: s.Name}
-		var found []CheckFinding
-		for _, f := range m.Findings {
-			if f.Provider == provider {
-				found = append(found, f)
-			}
+	for _, provider := range Unique(names) {
+		of := func(all []Finding) []Finding {
+			return slices.DeleteFunc(slices.Clone(all), func(f Finding) bool { return f.Provider != provider })
 		}
+		c := junitCase{Name: provider, Class: s.Name}
 		if provider == "" {
 			c.Name = filepath.Base(m.LockFile)
-			c.Error = d.fail(&c, m.Errors)
+			c.Error = d.problem(&c, m.Errors)
 		}
-		c.Failure = d.find(&c, found)
-		i := slices.IndexFunc(m.Unchecked, func(u Unchecked) bool { return u.Provider == provider })
-		switch {
+		c.Failure = d.problem(&c, of(m.Findings))
+		switch skipped := of(m.Unchecked); {
 		case c.Error != nil:
 			s.Errors++
 		case c.Failure != nil:
 			s.Failures++
-		case i >= 0:
-			c.Skipped = &junitProblem{Message: d.shorten(m.Unchecked[i].Text)}
+		case len(skipped) > 0:
+			c.Skipped = &junitProblem{Message: d.shorten(skipped[0].Text)}
 			s.Skipped++
 		}
 		s.Cases = append(s.Cases, c)
@@ -98,47 +95,23 @@ func (d document) suite(m CheckedModule) junitSuite {
 	return s
 }
 
-// fail returns the error of a test case, if there is one, and sets its place.
-func (d document) fail(c *junitCase, faults []Fault) *junitProblem {
-	if len(faults) == 0 {
+// problem returns what is wrong in a test case, if anything is, and sets its place.
+func (d document) problem(c *junitCase, all []Finding) *junitProblem {
+	if len(all) == 0 {
 		return nil
 	}
-	texts := make([]string, len(faults))
-	for i, f := range faults {
-		texts[i] = strings.TrimPrefix(d.place(f.Place)+": ", ": ") + d.shorten(f.Text)
+	var texts, kinds []string
+	for _, f := range all {
+		place := ""
+		if f.File != "" {
+			place = ui.Visible(Place{d.path(f.File), f.Line}.String()) + ": "
+		}
+		texts, kinds = append(texts, place+d.full(f)), append(kinds, cmp.Or(f.Kind, ErrorFinding))
 	}
-	d.at(c, faults[0].Place)
-	return &junitProblem{texts[0], "error", strings.Join(texts, "\n")}
-}
-
-// find returns the failure of a test case, if there are findings, and sets its place.
-func (d document) find(c *junitCase, findings []CheckFinding) *junitProblem {
-	if len(findings) == 0 {
-		return nil
+	if first := all[0]; first.File != "" {
+		if c.File = ui.Visible(d.path(first.File)); first.Line > 0 {
+			c.Line = strconv.Itoa(first.Line)
+		}
 	}
-	var texts, rules []string
-	for _, f := range findings {
-		texts = append(texts, d.place(f.Places[0].Place)+": "+d.full(f))
-		rules = append(rules, f.Rule)
-	}
-	d.at(c, findings[0].Places[0].Place)
-	return &junitProblem{d.shorten(findings[0].Message()), strings.Join(unique(rules), ","), strings.Join(texts, "\n")}
-}
-
-// place returns a place as text.
-func (d document) place(p Place) string {
-	if p.File == "" {
-		return ""
-	}
-	return ui.Visible(Place{d.path(p.File), p.Line}.String())
-}
-
-// at sets the place of a test case.
-func (d document) at(c *junitCase, p Place) {
-	if p.File == "" {
-		return
-	}
-	if c.File = ui.Visible(d.path(p.File)); p.Line > 0 {
-		c.Line = strconv.Itoa(p.Line)
-	}
+	return &junitProblem{d.shorten(all[0].Message()), strings.Join(Unique(kinds), ","), strings.Join(texts, "\n")}
 }

@@ -38,7 +38,7 @@ func (d document) sarif(version string) string {
 		for _, f := range m.Errors {
 			succeeded = false
 			notifications = append(notifications, object{
-				"level": "error", "message": text(d.within(m, f.Text)), "locations": d.locations(f.Place),
+				"level": "error", "message": text(d.within(m, f.Text)), "locations": d.locations(f.Place()),
 			})
 		}
 		for _, u := range m.Unchecked {
@@ -46,8 +46,8 @@ func (d document) sarif(version string) string {
 			notifications = append(notifications, object{"level": "warning", "message": message})
 		}
 		for _, f := range m.Findings {
-			at, related := f.Places[0].Place, []object{}
-			index := slices.IndexFunc(CheckRules, func(r CheckRule) bool { return r.ID == f.Rule })
+			at, related := f.Place(), []object{}
+			index := slices.IndexFunc(CheckRules, func(r CheckRule) bool { return r.ID == f.Kind })
 			for i, place := range f.Related {
 				for _, l := range d.locations(place) {
 					l["id"], l["message"] = i+1, text("the rule or the constraint")
@@ -55,10 +55,10 @@ func (d document) sarif(version string) string {
 				}
 			}
 			// Lines, versions and texts change while the problem stays the same.
-			print := fmt.Sprintf("%x", sha256.Sum256([]byte(strings.Join([]string{f.Rule, f.Provider, d.path(at.File)}, "\x00"))))
+			print := fmt.Sprintf("%x", sha256.Sum256([]byte(strings.Join([]string{f.Kind, f.Provider, d.path(at.File)}, "\x00"))))
 			known[print]++
 			results = append(results, object{
-				"ruleId": f.Rule, "ruleIndex": index, "level": f.Severity, "message": text(d.full(f)),
+				"ruleId": f.Kind, "ruleIndex": index, "level": f.Severity, "message": text(d.full(f)),
 				"locations": d.locations(at), "relatedLocations": related,
 				"partialFingerprints": object{"larder/v1": fmt.Sprintf("%s:%d", print[:16], known[print])},
 			})
@@ -92,7 +92,7 @@ func (d document) within(m CheckedModule, text string) string {
 }
 
 // full returns the text of a finding with its hints.
-func (d document) full(f CheckFinding) string {
+func (d document) full(f Finding) string {
 	text := d.shorten(f.Message())
 	for _, hint := range f.Hints {
 		text += "\nhint: " + d.shorten(hint)

@@ -65,9 +65,3 @@ func hintsOf(err error) []string {
 	}
 	return hints
 }
-
-// isFound reports whether an error is the result of a check. It is shown as a summary.
-func isFound(err error) bool {
-	_, found := errors.AsType[FoundError](err)
-	return found
-}

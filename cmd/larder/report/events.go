@@ -12,7 +12,7 @@ import (
 
 // Event shows a step in the life of a package.
 func (o *Output) Event(e acquire.Event) {
-	o.followed().event(o.module, e)
+	o.followed().Event(o.module, e)
 	if o.JSON {
 		o.object(eventOf(e))
 		return
@@ -62,7 +62,7 @@ func (o *Output) Request(e fetch.Event) {
 		o.object(Event{Step: retrying, Text: text})
 		return
 	}
-	o.followed().retry(e)
+	o.followed().Retry(e)
 	if !e.Known {
 		o.Say("%s; trying again for up to %s", storm, e.AtMost.Round(time.Second))
 	}
@@ -75,7 +75,7 @@ func (o *Output) turn(e fetch.Event) {
 		o.object(Event{Step: acquire.Queued, Text: e.URL})
 		return
 	}
-	o.followed().turn(e)
+	o.followed().Turn(e)
 	o.Detail("%s: waiting for others from there", e.URL)
 }
 

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strconv"
 
 	"github.com/larder-cli/larder/cmd/larder/ui"
 	"github.com/larder-cli/larder/sources"
@@ -121,31 +122,22 @@ func (o *Output) Explained(e Explanation, all bool) {
 	p.section("Engine", row(e.Engine+": "+o.Shorten(e.Because)))
 	p.section("Required", o.requiredText(e)...)
 	p.section("Here", row(o.hereText(e)))
-	var methods, newer, advice, unknown []sectionRow
-	for i, m := range e.Methods {
+	p.section("Sources", rows(e.Methods, func(i int, m MethodAnswer) sectionRow {
 		at := o.Shorten(m.Place.String())
 		if m.Implied {
 			at = "implied"
 		}
-		methods = append(methods, row(fmt.Sprintf("%d", i+1), o.Shorten(m.Method), at, o.Shorten(m.says())))
-	}
-	for _, x := range e.Newer {
-		newer = append(newer, row(sources.JoinSome(x.Versions, 4, ", ", " and %d older"), o.Shorten(x.Why)))
-	}
-	for _, a := range e.Advice {
-		advice = append(advice, row(a.Version, a.Paste, o.Shorten(a.What)))
-	}
-	for _, u := range e.Unknown {
-		unknown = append(unknown, row(o.Shorten(u)))
-	}
-	p.section("Sources", methods...)
+		return row(strconv.Itoa(i+1), o.Shorten(m.Method), at, o.Shorten(m.says()))
+	})...)
 	p.section("Choice", row(o.Shorten(ui.Together(e.Chosen, e.Why))))
-	p.section("Not chosen", newer...)
-	p.section("To change", advice...)
+	p.section("Not chosen", rows(e.Newer, func(_ int, x Excluded) sectionRow {
+		return row(sources.JoinSome(x.Versions, 4, ", ", " and %d older"), o.Shorten(x.Why))
+	})...)
+	p.section("To change", rows(e.Advice, func(_ int, a Advice) sectionRow { return row(a.Version, a.Paste, o.Shorten(a.What)) })...)
 	if e.Install != "" {
 		p.section("Then", row(e.Command, o.Shorten(e.Install)), row(e.UpgradeCommand, o.Shorten(e.InstallUpgrade)))
 	}
-	p.section("Unknown", unknown...)
+	p.section("Unknown", rows(e.Unknown, func(_ int, text string) sectionRow { return row(o.Shorten(text)) })...)
 	o.ShowPage(p.text.String(), e)
 }
 

@@ -16,11 +16,11 @@ type sum struct {
 	of               any // the command's own members; nil if there are none
 }
 
-// count counts a diagnostic.
-func (s *sum) count(d Diagnostic) {
+// count counts an error or a warning.
+func (s *sum) count(of Severity) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if d.Severity == "warning" {
+	if of == Risky {
 		s.warnings++
 	} else {
 		s.errors++

@@ -104,8 +104,8 @@ func (c LockChange) text(detailed bool) string {
 // constrained reports whether only the constraints of a locked version have changed, and perhaps its hashes.
 func (c LockChange) constrained() bool { return c.Was == c.Version && c.Constraints != nil }
 
-// Lacks describes what the lock file lacks, for a check.
-func (c LockChange) Lacks() string {
+// lacks describes what the lock file lacks.
+func (c LockChange) lacks() string {
 	switch c.Was {
 	case "":
 		return "not locked"
@@ -161,27 +161,22 @@ func removedByKind(hashes []string) []string {
 	return kinds
 }
 
-// A LockProblem is a problem that a check has found in a lock file.
-type LockProblem struct {
-	Typed    `type:"problem"`
-	File     string       `json:"file"`
-	Line     int          `json:"line,omitempty"` // of the provider's block, or of the hash
-	Provider string       `json:"provider"`
-	Version  string       `json:"version"`
-	Why      string       `json:"text"`
-	Hash     sources.Hash `json:"hash,omitempty"`   // that no package and no signed checksums cover
-	Mirror   string       `json:"mirror,omitempty"` // of the checkout, that serves the provider
+// Finding returns the change as a problem of a check, in a line of the lock file. The line may be 0.
+func (c LockChange) Finding(file string, line int) Finding {
+	f := Finding{Kind: RuleLockOutOfDate, Severity: Broken, Text: c.lacks(), Subject: At(file, line)}
+	switch {
+	case c.Was == "":
+		f.Kind = RuleNotLocked
+	case len(c.Added) > 0:
+		f.Kind = RuleLockIncomplete
+	}
+	return f.About(c.Of.Provider, c.Of.Version)
 }
 
-// LockProblemOf returns a problem with a provider in a lock file. The line may be 0.
-func LockProblemOf(file string, line int, of sources.Release, why string) LockProblem {
-	return LockProblem{File: file, Line: line, Provider: of.Provider.String(), Version: of.Version.String(), Why: why}
-}
-
-// Cells implements [Row]. The place has the format of compilers, so that editors can open it.
-func (p LockProblem) Cells(o *Output) []cell {
-	place := o.ShortenHere(Place{p.File, p.Line}.String())
-	return []cell{{Span: ui.Plain.Of(place)}, {Span: ui.Bold.Of(p.Provider + " " + p.Version)}, {Span: ui.Plain.Of(p.Why)}}
+// Cells implements [Row], for the table of lock --check. The place has the format of compilers, so that editors can open it.
+func (f Finding) Cells(o *Output) []cell {
+	place := o.ShortenHere(f.Place().String())
+	return []cell{{Span: ui.Plain.Of(place)}, {Span: ui.Bold.Of(f.Provider + " " + f.Version)}, {Span: ui.Plain.Of(f.Text)}}
 }
 
 // A LockDiff is the change of a lock file as a patch.

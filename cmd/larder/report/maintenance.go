@@ -43,20 +43,11 @@ type RepairSum struct {
 	DryRun      bool `json:"dry_run,omitempty"`
 }
 
-// A Repair is how a finding was repaired, or would be.
-type Repair struct {
-	Typed `type:"repaired"`
-	Finding
-	Do     string `json:"do"`
-	Fetch  bool   `json:"fetch"`
-	DryRun bool   `json:"dry_run,omitempty"`
-}
-
 // cannotRepair is what a dry run says about what a repair leaves as it is.
 const cannotRepair = "can't be repaired"
 
 // Add counts a repair, and returns it. Packages that are fetched again may replace damaged ones.
-func (s *RepairSum) Add(f *store.Finding, do string, fetch, failed bool) Repair {
+func (s *RepairSum) Add(f *store.Finding, do string, fetch, failed bool) Finding {
 	counts := map[string]*int{
 		string(cachedir.Replaced): &s.Replaced, string(cachedir.Restored): &s.Restored,
 		string(cachedir.Quarantined): &s.Quarantined, string(cachedir.Lowered): &s.Lowered, string(builder.Correct): &s.Corrected,
@@ -78,7 +69,9 @@ func (s *RepairSum) Add(f *store.Finding, do string, fetch, failed bool) Repair 
 		n = &s.Failed
 	}
 	*n++
-	return Repair{Typed{}, FindingOf(f).Shown(f.Error() + ": " + did), do, fetch, s.DryRun}
+	repaired := FindingOf(f).Shown(f.Error() + ": " + did)
+	repaired.Do, repaired.Fetch, repaired.DryRun = do, fetch, s.DryRun
+	return repaired
 }
 
 // Text describes the result: "2 problems in 3 packages (1.2 GB read in 1s): 2 replaced".

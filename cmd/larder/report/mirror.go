@@ -97,7 +97,16 @@ func (o *Output) MirrorRemovals(entries []builder.Entry, planned bool) {
 
 // MirrorText describes the mirror in dir: "/srv/providers: 12 packages, 388 MB".
 func MirrorText(dir string, entries []builder.Entry) string {
-	return fmt.Sprintf("%s: %s, %s", dir, ui.Count(len(entries), "package"), bytesOf(entries))
+	return fmt.Sprintf("%s: %s, %s", dir, ui.Count(len(entries), "package"), BytesOf(entries))
+}
+
+// BytesOf describes the size of packages in a mirror.
+func BytesOf(entries []builder.Entry) string {
+	size := int64(0)
+	for _, e := range entries {
+		size += e.Size
+	}
+	return ui.Size(size)
 }
 
 // A Document is a file of a mirror's index that was changed, or that would be.

@@ -9,7 +9,6 @@ package report
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -19,6 +18,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/larder-cli/larder/cmd/larder/report/board"
 	"github.com/larder-cli/larder/cmd/larder/ui"
 	"github.com/larder-cli/larder/sources"
 )
@@ -37,15 +37,15 @@ type Output struct {
 	from     []viewpoint                     // the innermost first
 	module   string                          // path of the root module; empty if there is only one
 	group    *group                          // collects diagnostics about several root modules; nil outside of Together
-	failures *[]spoken                       // collects the errors of Fail; nil outside of it
-	hear     func(Diagnosis)                 // gets errors and warnings, see Overheard; may be nil
+	failures *[]Finding                      // collects the errors of Fail; nil outside of it
+	hear     func(Finding)                   // gets errors and warnings, see Overheard; may be nil
 }
 
 // A run is what all outputs of a command share.
 type run struct {
 	screen   *ui.Screen
 	progress *ui.Progress
-	board    *board
+	board    *board.Board
 	secrets  sources.Secrets
 	ends     []func()
 	sums     []func()
@@ -114,10 +114,10 @@ func New(stdout, stderr io.Writer) *Output {
 	o := &Output{
 		Stdout: stdout, Stderr: stderr, from: []viewpoint{viewpoint(here)}, engines: new(atomic.Pointer[sources.Engine]),
 		run: &run{
-			screen: screen, progress: ui.NewProgress(screen), board: newBoard(), begun: Clock(),
+			screen: screen, progress: ui.NewProgress(screen), begun: Clock(),
 		},
 	}
-	screen.Redact, o.board.named = o.secrets.Redact, o.Package
+	screen.Redact, o.board = o.secrets.Redact, board.New(o.Package)
 	return o
 }
 
@@ -263,44 +263,28 @@ var (
 	hintLabel    = ui.Bold.Of("hint: ")
 )
 
-// A Diagnostic is an error or a warning in JSON.
-type Diagnostic struct {
-	Typed    `type:"diagnostic"`
-	Severity string `json:"severity"`
-	Text     string `json:"text"`
-	Subject
-	Hints   []string `json:"hints,omitempty"`
-	Members []Member `json:"members,omitempty"`
-
-	found bool // a result of a check, printed without a label
-}
-
-// severityOf is the severity of an input's diagnostic, which may be a warning.
-var severityOf = map[bool]string{true: "warning", false: "error"}
-
-// diagnose writes an error or a warning. The text output is shown, which includes the place.
-func (o *Output) diagnose(d Diagnostic, shown string) { o.tell(spokenOf(o.module, d, shown)) }
-
-// tell writes a diagnostic, or collects it.
-func (o *Output) tell(s spoken) {
-	if s.cause == "" && o.module != "" { // the paths of other root modules differ
-		s.cause = o.Shorten(s.shown)
-	}
-	s.shown = o.ShortenHere(s.shown)
-	switch {
-	case !o.JSON && s.Severity == "warning" && o.Level == Quiet:
-	case o.group != nil && o.module != "":
-		o.group.add(s)
-	case o.failures != nil:
-		*o.failures = append(*o.failures, s)
-	default:
-		o.speak([]spoken{s})
+// tell writes errors and warnings, or collects them.
+func (o *Output) tell(all ...Finding) {
+	for _, f := range all {
+		if f.cause == "" && o.module != "" { // the paths of other root modules differ
+			f.cause = o.Shorten(f.line)
+		}
+		f.line = o.ShortenHere(f.line)
+		switch {
+		case !o.JSON && f.Severity == Risky && o.Level == Quiet:
+		case o.group != nil && o.module != "":
+			o.group.add(f)
+		case o.failures != nil:
+			*o.failures = append(*o.failures, f)
+		default:
+			o.speak([]Finding{f})
+		}
 	}
 }
 
 // warn writes a warning with hints.
 func (o *Output) warn(text string, hints ...string) {
-	o.diagnose(Diagnostic{Severity: "warning", Text: text, Hints: hints}, text)
+	o.tell(Finding{Severity: Risky, Text: text, Hints: hints, module: o.module, line: text})
 }
 
 // Warn writes a warning.
@@ -308,13 +292,6 @@ func (o *Output) Warn(format string, args ...any) { o.warn(plainf(format, args..
 
 // WarnHint writes a warning with a hint.
 func (o *Output) WarnHint(hint, format string, args ...any) { o.warn(plainf(format, args...), hint) }
-
-// WarnAside writes a warning for people. Programs get the same information in another form.
-func (o *Output) WarnAside(text string) {
-	if !o.JSON {
-		o.Warn("%s", text)
-	}
-}
 
 // Private writes a warning that only this user may read a file that was written, because
 // not all users can read what it contains. It writes nothing if the path is empty.
@@ -332,44 +309,25 @@ func (o *Output) WarnOf(err error) { o.warn(sources.Text(err), sources.Hints(err
 func (o *Output) WarnAll(errs []error) {
 	o.gather(func() {
 		for _, err := range errs {
-			o.tell(o.spokenOf(err, "warning"))
+			o.tell(o.errorFinding(err, Risky))
 		}
 	})
 }
 
-// gather prints the diagnostics that a function writes, those with the same cause as one.
+// gather prints the errors and warnings that a function writes, those with the same cause as one.
 func (o *Output) gather(work func()) {
-	var all []spoken
+	var all []Finding
 	o.failures = &all
 	work()
 	o.failures = nil
 	o.speak(all)
 }
 
-// diagnostics writes the diagnostics of an input, followed by the hints that apply to all of
-// them.
-func (o *Output) diagnostics(ds sources.Diagnostics, hints ...string) {
-	for i, d := range ds {
-		shown := Diagnostic{Severity: severityOf[d.Warning], Text: d.Text, Subject: Subject{File: d.File, Line: d.Line, Column: d.Column}}
-		if d.Hint != "" {
-			shown.Hints = []string{d.Hint}
-		}
-		if i == len(ds)-1 {
-			shown.Hints = append(shown.Hints, hints...)
-		}
-		place := spokenOf(o.module, shown, d.String())
-		if o.module != "" && d.File != "" {
-			place.cause, place.named = d.Text, true
-		}
-		o.tell(place)
-	}
-}
-
 // Warnings writes the warnings in ds, and returns the errors.
 func (o *Output) Warnings(ds sources.Diagnostics) error {
 	for _, d := range ds {
 		if d.Warning {
-			o.diagnostics(sources.Diagnostics{d})
+			o.tell(o.diagnostics(sources.Diagnostics{d})...)
 		}
 	}
 	return ds.Err()
@@ -381,16 +339,11 @@ func (o *Output) Fail(ctx context.Context, err error) {
 		return
 	}
 	if ctx.Err() != nil {
-		o.diagnose(Diagnostic{Severity: "error", Text: "interrupted"}, o.interrupted())
+		const text = "interrupted"
+		o.tell(Finding{Severity: Broken, Text: text, module: o.module, line: text + after("; ", o.leaves)})
 		return
 	}
-	o.gather(func() {
-		for _, err := range sources.Errors(err) {
-			if _, told := errors.AsType[*ToldError](err); !told {
-				o.failOne(err)
-			}
-		}
-	})
+	o.gather(func() { o.tell(o.ErrorFindings(err)...) })
 }
 
 // Abandon ends the output of an interrupted command that has not ended.
@@ -409,48 +362,4 @@ func (o *Output) Lingers(most time.Duration) { o.lingers.Store(int64(most)) }
 // Patience returns the time of Lingers, or else the other one.
 func (o *Output) Patience(otherwise time.Duration) time.Duration {
 	return max(otherwise, time.Duration(o.lingers.Load()))
-}
-
-// interrupted returns the error of an interrupted command.
-func (o *Output) interrupted() string {
-	return "interrupted" + after("; ", o.leaves)
-}
-
-// failOne writes one error. In JSON, the package or provider has its own fields.
-func (o *Output) failOne(err error) {
-	if missing, ok := errors.AsType[*MissingModules](err); ok {
-		o.failMissing(missing, sources.Hints(err))
-		return
-	}
-	if many, ok := errors.AsType[*sources.DiagnosticsError](err); ok {
-		o.failMany(many.Diagnostics, sources.Hints(err))
-		return
-	}
-	o.tell(o.spokenOf(err, "error"))
-}
-
-// spokenOf returns the diagnostic of an error.
-func (o *Output) spokenOf(err error, severity string) spoken {
-	d := Diagnostic{Severity: severity, Text: sources.Text(err), Hints: hintsOf(err), found: isFound(err)}
-	if pkg, ok := errors.AsType[*sources.PackageError](err); ok {
-		d.Provider, d.Version, d.Platform = pkg.ID.Provider.String(), pkg.ID.Version.String(), pkg.ID.Platform.String()
-	} else if provider, ok := errors.AsType[*sources.ProviderError](err); ok {
-		d.Provider = provider.Provider.String()
-	} else if missing, ok := errors.AsType[*sources.NotFoundError](err); ok {
-		d.Provider = missing.Provider.String()
-	}
-	return spokenOf(o.module, d, d.Text).withCause(err)
-}
-
-// maxFaults is the number of errors shown for one input.
-const maxFaults = 50
-
-// failMany writes the errors of one input, up to maxFaults, and their hints.
-func (o *Output) failMany(ds sources.Diagnostics, hints []string) {
-	ds = slices.DeleteFunc(slices.Clone(ds), func(d sources.Diagnostic) bool { return d.Warning })
-	o.diagnostics(ds[:min(len(ds), maxFaults)], hints...)
-	if more := len(ds) - maxFaults; more > 0 {
-		text := fmt.Sprintf("and %d more errors", more)
-		o.diagnose(Diagnostic{Severity: "error", Text: text}, text)
-	}
 }

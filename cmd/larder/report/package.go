@@ -1,7 +1,6 @@
 package report
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -10,7 +9,6 @@ import (
 	"github.com/larder-cli/larder/cmd/larder/ui"
 	"github.com/larder-cli/larder/installer"
 	"github.com/larder-cli/larder/sources"
-	"github.com/larder-cli/larder/sources/store"
 )
 
 // A PackageID is a package in JSON. Objects about a package embed it, so that they all have the
@@ -215,47 +213,4 @@ func (o *Output) LockFile(change installer.LockChange) {
 		say = o.Detail
 	}
 	say("Updated %s: %s", change.Path, strings.Join(counts, ", "))
-}
-
-// A Finding is a problem in a store.
-type Finding struct {
-	Typed      `type:"finding"`
-	What       string `json:"kind"`
-	Path       string `json:"path"`
-	*PackageID        // nil if no package is affected
-	Why        string `json:"text"`
-
-	line string // what people see, if it is something else than the path, the kind and the text
-}
-
-// Text implements [Value].
-func (f Finding) Text(o *Output) string {
-	return o.Shorten(cmp.Or(f.line, f.Path+": "+f.What+": "+f.Why))
-}
-
-// FindingOf returns a finding of a verification.
-func FindingOf(f *store.Finding) Finding {
-	found := Finding{What: string(f.Kind), Path: f.Path, Why: f.Text()}
-	if f.Package != nil {
-		found.PackageID = new(InJSON(*f.Package))
-	}
-	if f.InBundle {
-		found.line = sources.Text(f)
-	}
-	return found
-}
-
-// Findings shows the findings of a verification.
-func (o *Output) Findings(all []*store.Finding) {
-	var shown []Finding
-	for _, f := range all {
-		shown = append(shown, FindingOf(f))
-	}
-	ShowAll(o, shown)
-}
-
-// Shown returns the finding with another text for people.
-func (f Finding) Shown(line string) Finding {
-	f.line = line
-	return f
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/larder-cli/larder/cmd/larder/ui"
 	"github.com/larder-cli/larder/installer/acquire"
+	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/sourcetest"
 )
 
@@ -15,21 +16,21 @@ import (
 func TestProgressIsToldNowAndThen(t *testing.T) {
 	var stdout, stderr bytes.Buffer
 	out := New(&stdout, &stderr)
-	c := newClock()
+	now := time.Date(2020, 1, 2, 3, 4, 5, 0, time.UTC)
 	ticks := make(chan time.Time)
-	out.board.now = c.now
+	out.board.Now = func() time.Time { return now }
 	out.progress.Ticks = func(every time.Duration) (<-chan time.Time, func()) {
 		sourcetest.Equal(t, every, ui.ProgressEvery, "every")
 		return ticks, func() {}
 	}
-	one := pkg(t, "acme/one 1.2.0")
+	one := sourcetest.PackageID(t, "acme/one", "1.2.0", sources.CurrentPlatform().String())
 	out.Event(acquire.Event{Step: acquire.Chosen, Package: one})
 	out.Event(acquire.Event{Step: acquire.Fetching, Package: one, Source: "registry there"})
 	out.Event(acquire.Event{Step: acquire.Arriving, Package: one, Done: 0, Size: 80e6})
-	c.after(4 * time.Second)
+	now = now.Add(4 * time.Second)
 	out.Event(acquire.Event{Step: acquire.Arriving, Package: one, Done: 20e6, Size: 80e6})
-	ticks <- c.now()
-	ticks <- c.now() // the first line is written by now
+	ticks <- now
+	ticks <- now // the first line is written by now
 	out.ForModule("a", ".").Event(acquire.Event{Step: acquire.Installed, Package: one})
 	out.Event(acquire.Event{Step: acquire.Installed, Package: one})
 	out.progress.End()
@@ -53,7 +54,7 @@ func TestProgressIsNotTold(t *testing.T) {
 			t.Error("progress is shown")
 			return nil, func() {}
 		}
-		out.Event(acquire.Event{Step: acquire.Fetching, Package: pkg(t, "acme/one 1.2.0")})
+		out.Event(acquire.Event{Step: acquire.Fetching, Package: sourcetest.PackageID(t, "acme/one", "1.2.0", sources.CurrentPlatform().String())})
 		out.progress.End()
 		sourcetest.Expect(t, stderr.Len() == 0, "told %s", &stderr)
 	}

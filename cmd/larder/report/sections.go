@@ -26,6 +26,14 @@ type sectionRow struct {
 // row returns a row.
 func row(cells ...string) sectionRow { return sectionRow{cells: cells} }
 
+// rows returns a row for each of some values.
+func rows[V any](all []V, of func(int, V) sectionRow) (rows []sectionRow) {
+	for i, v := range all {
+		rows = append(rows, of(i, v))
+	}
+	return rows
+}
+
 // after lists texts after a label, or returns "" if there are none.
 func after(label string, texts ...string) string {
 	if list := strings.Join(texts, ", "); list != "" {

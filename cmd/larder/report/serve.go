@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"path/filepath"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/larder-cli/larder/cmd/larder/ui"
@@ -107,14 +106,8 @@ func (o *Output) Evicted(gone []builder.Entry) {
 	}
 }
 
-// A ServeSum counts requests. It is safe for concurrent use.
+// A ServeSum is the summary of a server.
 type ServeSum struct {
-	mu    sync.Mutex
-	total ServeTotal
-}
-
-// ServeTotal is the summary of a server.
-type ServeTotal struct {
 	Requests int   `json:"requests"`
 	Failed   int   `json:"failed"` // answered with a status of 500 or more
 	Bytes    int64 `json:"bytes"`
@@ -122,18 +115,9 @@ type ServeTotal struct {
 
 // Add counts a request.
 func (s *ServeSum) Add(r server.Served) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.total.Requests++
-	s.total.Bytes += r.Bytes
+	s.Requests++
+	s.Bytes += r.Bytes
 	if r.Status >= 500 {
-		s.total.Failed++
+		s.Failed++
 	}
-}
-
-// Total returns the counts.
-func (s *ServeSum) Total() ServeTotal {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.total
 }

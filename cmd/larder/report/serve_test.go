@@ -47,7 +47,7 @@ func TestServeSum(t *testing.T) {
 	for _, status := range []int{200, 404, 500, 502} {
 		sum.Add(server.Served{Status: status, Bytes: 10})
 	}
-	sourcetest.Equal(t, sum.Total(), report.ServeTotal{Requests: 4, Failed: 2, Bytes: 40})
+	sourcetest.Equal(t, sum, report.ServeSum{Requests: 4, Failed: 2, Bytes: 40})
 }
 
 func TestEvicted(t *testing.T) {

@@ -31,7 +31,7 @@ func (t ProviderTotal) Cells(*Output) []cell {
 
 // totalsOf adds up entries by provider, the largest first.
 func totalsOf(entries []cachedir.Entry) (totals []ProviderTotal) {
-	for _, of := range grouped(entries, func(e cachedir.Entry) sources.Provider { return e.ID.Provider }) {
+	for _, of := range GroupBy(entries, func(e cachedir.Entry) sources.Provider { return e.ID.Provider }) {
 		t := ProviderTotal{Provider: of[0].ID.Provider.String(), Packages: len(of)}
 		versions := map[sources.Version]bool{}
 		for _, e := range of {
@@ -45,9 +45,8 @@ func totalsOf(entries []cachedir.Entry) (totals []ProviderTotal) {
 	return totals
 }
 
-// A CacheTotal contains the totals of a cache.
+// A CacheTotal is the summary of the contents of a cache.
 type CacheTotal struct {
-	Typed    `type:"total"`
 	Packages int   `json:"packages"`
 	Roots    int   `json:"roots"`
 	Size     int64 `json:"size"`
@@ -59,14 +58,13 @@ type CacheTotal struct {
 func (o *Output) Stats(path string, plan *cachedir.Plan) {
 	listing := plan.Listing
 	totals := totalsOf(listing.Entries)
-	total := CacheTotal{Typed{}, len(listing.Entries), listing.Users(), plan.Size, plan.Freed, listing.Saved}
+	total := CacheTotal{len(listing.Entries), listing.Users(), plan.Size, plan.Freed, listing.Saved}
 	if plan.Blocked != nil {
 		total.Prunable = 0
 	}
 	o.Summary(total)
 	tellAll(o, UsageOf(plan.Usage))
 	tellAll(o, totals)
-	o.Tell(total)
 	all := total.Size + plan.Usage.Total().Bytes
 	o.Sentence("Plugin cache %s: %s on disk, used by %s", o.Shorten(path), ui.Size(all), ui.Count(total.Roots, "root module"))
 	Table(o, usageRows(totals, total, plan))

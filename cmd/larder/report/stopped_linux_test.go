@@ -8,6 +8,7 @@ import (
 
 	"github.com/larder-cli/larder/cmd/larder/ui/uitest"
 	"github.com/larder-cli/larder/installer/acquire"
+	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/sourcetest"
 )
 
@@ -23,7 +24,7 @@ func TestStoppedTerminal(t *testing.T) {
 	go func() {
 		defer close(told)
 		for i := range messages {
-			out.Event(acquire.Event{Step: acquire.Warned, Package: pkg(t, "acme/one"), Text: fmt.Sprint(i, long)})
+			out.Event(acquire.Event{Step: acquire.Warned, Package: sources.PackageID{Provider: sourcetest.Address(t, "acme/one")}, Text: fmt.Sprint(i, long)})
 		}
 	}()
 	select {

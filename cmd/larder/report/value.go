@@ -47,13 +47,6 @@ func (o *Output) Show(v Value) {
 	o.print(o.Stdout, ui.Text(o.address(v.Text(o))), 2)
 }
 
-// ShowAll writes values as results.
-func ShowAll[V Value](o *Output, all []V) {
-	for _, v := range all {
-		o.Show(v)
-	}
-}
-
 // ShowText writes a text of several lines, without colors, as a result, or objects with the same contents.
 func (o *Output) ShowText(text string, objects ...Object) {
 	if !o.JSON {

@@ -25,7 +25,7 @@ func TestOutputCommandsNoTerminal(t *testing.T) {
 	} {
 		var stdout, stderr bytes.Buffer
 		out := New(&stdout, &stderr)
-		out.failOne(errors.New(test.text))
+		out.Fail(t.Context(), errors.New(test.text))
 		out.Warn("%s", test.text)
 		out.Show(Missing{line: test.text})
 		sourcetest.Equal(t, stderr.String(), "larder: error: "+test.want+"\nlarder: warning: "+test.want+"\n", test.text)
@@ -52,7 +52,7 @@ func TestOutputEndsWithMostErrors(t *testing.T) {
 		many[i] = sources.Diagnostic{Text: "wrong", Warning: i%2 == 0}
 	}
 	var stderr bytes.Buffer
-	New(io.Discard, &stderr).failOne(many.Err())
+	New(io.Discard, &stderr).Fail(t.Context(), many.Err())
 	lines := strings.Split(strings.TrimSpace(stderr.String()), "\n")
 	sourcetest.Equal(t, len(lines), maxFaults+1, "lines")
 	sourcetest.Equal(t, lines[len(lines)-1], "larder: error: and 450 more errors")
@@ -74,7 +74,7 @@ func TestLineBreaksImitateNothing(t *testing.T) {
 	const name = "x\n    hint: run me\n         1.2.0  version = \"1.2.0\"\nwarn  x.tf"
 	var stdout bytes.Buffer
 	out := New(&stdout, io.Discard)
-	out.Diagnosed([]Diagnosis{{Severity: Broken, Text: name, Why: name, Fix: "the real one"}})
+	out.Diagnosed([]Finding{{Severity: Broken, Text: name, Why: name, Hints: []string{"the real one"}}})
 	sourcetest.Equal(t, strings.Count(stdout.String(), "\n      hint:"), 1, stdout.String())
 	sourcetest.Equal(t, strings.Count("\n"+stdout.String(), "\nwarn"), 0, stdout.String())
 	stdout.Reset()

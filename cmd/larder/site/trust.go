@@ -150,7 +150,7 @@ func (s *Site) TrustFindings(refused error, packages []sources.Stored, at func(s
 		if id != nil && path == whole { // the path is that of many packages
 			found = found.Shown(s.Output.Shorten(fmt.Sprintf("%s: %s: %v", path, kind, err)))
 		}
-		s.Output.Show(found)
+		s.Output.Findings(found)
 	}
 	return n, hints
 }

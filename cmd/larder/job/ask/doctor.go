@@ -28,10 +28,10 @@ type checkup struct {
 	*site.Root
 	required []sources.Requirement // by the root module, without those that dev_overrides replaces
 
-	all   []report.Diagnosis // what was found
-	area  string             // the current one
-	fails bool               // a finding ends other commands
-	left  []string           // what was not examined
+	all   []report.Finding // what was found
+	area  string           // the current one
+	fails bool             // a finding ends other commands
+	left  []string         // what was not examined
 }
 
 // checks are what doctor does, in this order, each with its area. A check runs the code of other commands, whose errors
@@ -72,7 +72,7 @@ func ExamineMachine(ctx context.Context, s *site.Site) error {
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
-	slices.SortStableFunc(c.all, func(a, b report.Diagnosis) int { return cmp.Compare(gravity(a), gravity(b)) })
+	slices.SortStableFunc(c.all, func(a, b report.Finding) int { return cmp.Compare(gravity(a), gravity(b)) })
 	s.Output = out
 	sum := out.Diagnosed(c.all)
 	unread := []string{c.Again("verify"), c.cacheCommand("verify"), "larder mirror verify"}
@@ -86,27 +86,22 @@ func ExamineMachine(ctx context.Context, s *site.Site) error {
 }
 
 // gravity sorts findings: what fails comes first.
-func gravity(d report.Diagnosis) int {
+func gravity(d report.Finding) int {
 	return slices.Index([]report.Severity{report.Broken, report.Risky, report.Healthy}, d.Severity)
 }
 
 // add adds a finding, by default a warning. It skips a finding that is equal to an earlier one, or that contains the text
 // of an earlier error.
-func (c *checkup) add(d report.Diagnosis) {
+func (c *checkup) add(d report.Finding) {
 	d.Area, d.Severity = c.area, cmp.Or(d.Severity, report.Risky)
-	known := slices.ContainsFunc(c.all, func(e report.Diagnosis) bool {
-		return e.Text == d.Text && e.Path == d.Path && e.Line == d.Line ||
-			e.Trap == report.ErrorFinding && d.Line == 0 && strings.Contains(d.Text, e.Text)
+	known := slices.ContainsFunc(c.all, func(e report.Finding) bool {
+		return e.Text == d.Text && e.Place() == d.Place() ||
+			e.Kind == report.ErrorFinding && d.Line == 0 && strings.Contains(d.Text, e.Text)
 	})
 	if !known {
 		c.all = append(c.all, d)
-		c.fails = c.fails || d.Trap == report.ErrorFinding
+		c.fails = c.fails || d.Kind == report.ErrorFinding
 	}
-}
-
-// found adds a problem of installed or cached packages.
-func (c *checkup) found(path, text, fix string) {
-	c.add(report.Diagnosis{Severity: report.Broken, Trap: report.ErrorFinding, Path: path, Text: text, Fix: fix})
 }
 
 // read reads the configuration of this machine and the root module in the working directory, also where they
@@ -180,7 +175,8 @@ func tryVerify(ctx context.Context, c *checkup) {
 	all, err := v.Check(ctx, c.Root)
 	c.Output.Fail(ctx, err)
 	for _, f := range all {
-		c.found(f.Path, f.Text(c.Output), v.Hint())
+		f.Hints = []string{v.Hint()}
+		c.Output.Findings(f)
 	}
 }
 
@@ -203,8 +199,9 @@ func tryCache(ctx context.Context, c *checkup) {
 	if err != nil {
 		return
 	}
-	for _, f := range v.Findings {
-		c.found(filepath.Join(root, filepath.FromSlash(f.Path)), f.Error(), c.cacheCommand("repair"))
+	for _, f := range report.FindingsOf(v.Findings) {
+		f.File, f.Hints = filepath.Join(root, filepath.FromSlash(f.File)), []string{c.cacheCommand("repair")}
+		c.Output.Findings(f)
 	}
 }
 

@@ -23,10 +23,11 @@ func noExec(_ context.Context, c *checkup) {
 	for _, dir := range append(c.cacheDirs(), c.Config.DataDir) {
 		if disk.NoExec(disk.Existing(dir)) {
 			mount := disk.Mount(dir)
-			c.add(report.Diagnosis{
-				Severity: report.Broken, Trap: "no-exec", Path: mount,
-				Text: fmt.Sprintf("the file system of %s, %s, is mounted without execute permission", c.Brief(dir), mount),
-				Why:  "engines can't start providers there", Fix: site.AsOwner("/", "mount -o remount,exec "+site.ShellQuoted(mount)),
+			c.add(report.Finding{
+				Severity: report.Broken, Kind: "no-exec", Subject: report.At(mount, 0),
+				Text:  fmt.Sprintf("the file system of %s, %s, is mounted without execute permission", c.Brief(dir), mount),
+				Why:   "engines can't start providers there",
+				Hints: []string{site.AsOwner("/", "mount -o remount,exec "+site.ShellQuoted(mount))},
 			})
 		}
 	}
@@ -37,10 +38,10 @@ func unverifiedCache(_ context.Context, c *checkup) {
 	const name = "plugin_cache_may_break_dependency_lock_file"
 	setting, ok := c.Config.Setting(name)
 	if ok && c.Config.UnverifiedCache {
-		c.add(report.Diagnosis{
-			Trap: "unverified-cache", Path: setting.From.File, Line: setting.From.Line, Text: name + " is set",
-			Why: "engines use cached packages that nothing verifies, and write lock files that lack the hashes of other platforms; with Larder, the setting isn't necessary",
-			Fix: "remove the setting (" + c.Config.Tilde(setting.From.String()) + ")",
+		c.add(report.Finding{
+			Kind: "unverified-cache", Subject: report.At(setting.From.File, setting.From.Line), Text: name + " is set",
+			Why:   "engines use cached packages that nothing verifies, and write lock files that lack the hashes of other platforms; with Larder, the setting isn't necessary",
+			Hints: []string{"remove the setting (" + c.Config.Tilde(setting.From.String()) + ")"},
 		})
 	}
 }
@@ -55,10 +56,11 @@ func engines(ctx context.Context, c *checkup) {
 			c.Output.WarnOf(fmt.Errorf("%s: %w", p.Path, p.Err))
 		}
 		if p.Unsafe != "" {
-			c.add(report.Diagnosis{
-				Trap: "path-writable", Path: p.Path, Text: fmt.Sprintf("%s is on PATH, but %s", c.Brief(p.Path), p.Unsafe),
-				Why: "others can replace a program that you run; doctor doesn't run it, so its version is unknown",
-				Fix: cmp.Or(p.Safer, "remove "+c.Brief(filepath.Dir(p.Path))+" from PATH"),
+			c.add(report.Finding{
+				Kind: "path-writable", Subject: report.At(p.Path, 0),
+				Text:  fmt.Sprintf("%s is on PATH, but %s", c.Brief(p.Path), p.Unsafe),
+				Why:   "others can replace a program that you run; doctor doesn't run it, so its version is unknown",
+				Hints: []string{cmp.Or(p.Safer, "remove "+c.Brief(filepath.Dir(p.Path))+" from PATH")},
 			})
 		}
 	}
@@ -66,7 +68,7 @@ func engines(ctx context.Context, c *checkup) {
 		c.left = append(c.left, "No engine is on PATH")
 		return
 	}
-	c.add(report.Diagnosis{Severity: report.Healthy, Text: "engines: " + strings.Join(texts, ", ")})
+	c.add(report.Finding{Severity: report.Healthy, Text: "engines: " + strings.Join(texts, ", ")})
 	for _, engine := range site.BothEngines {
 		programs := site.ProgramsOf(c.EnginePrograms(ctx), engine)
 		if i := slices.IndexFunc(programs, func(p site.EngineProgram) bool { return p.Shim }); i > 0 {
@@ -74,11 +76,11 @@ func engines(ctx context.Context, c *checkup) {
 		}
 		p, current := c.FirstProgram(ctx, engine), sources.CurrentPlatform().String()
 		if p.Platform != "" && p.Platform != current && len(c.Flags.Platforms) == 0 {
-			c.add(report.Diagnosis{
-				Severity: report.Broken, Trap: "engine-platform", Path: p.Path,
-				Text: fmt.Sprintf("%s is a program for %s, but larder is one for %s", c.Brief(p.Path), p.Platform, current),
-				Why:  "Larder installs providers for its own platform, and the engine can't use them",
-				Fix:  c.Again("install") + " --platform " + site.ShellQuoted(p.Platform),
+			c.add(report.Finding{
+				Severity: report.Broken, Kind: "engine-platform", Subject: report.At(p.Path, 0),
+				Text:  fmt.Sprintf("%s is a program for %s, but larder is one for %s", c.Brief(p.Path), p.Platform, current),
+				Why:   "Larder installs providers for its own platform, and the engine can't use them",
+				Hints: []string{c.Again("install") + " --platform " + site.ShellQuoted(p.Platform)},
 			})
 		}
 	}
@@ -105,9 +107,11 @@ func (c *checkup) bypassed(first site.EngineProgram, shim string) {
 	if first.Manager != "" {
 		fix += ", after the line that sets up " + first.Manager + " in your shell's configuration"
 	}
-	c.add(report.Diagnosis{
-		Trap: "shim-bypassed", Path: shim, Why: string(first.Engine) + " runs without larder", Fix: fix,
-		Text: fmt.Sprintf("%s comes before larder's shim %s on PATH", c.programText(first), c.Brief(shim)),
+	c.add(report.Finding{
+		Kind: "shim-bypassed", Subject: report.At(shim, 0),
+		Why:   string(first.Engine) + " runs without larder",
+		Hints: []string{fix},
+		Text:  fmt.Sprintf("%s comes before larder's shim %s on PATH", c.programText(first), c.Brief(shim)),
 	})
 }
 
@@ -129,13 +133,15 @@ func exposed(ctx context.Context, c *checkup) {
 		if e.At != site.Resolve(g.path) {
 			text = e.Who + c.Brief(e.At) + ", which contains " + g.what
 		}
-		c.add(report.Diagnosis{Trap: g.trap, Path: e.At, Text: text, Why: g.why, Fix: cmp.Or(e.Fix, g.fix)})
+		c.add(report.Finding{Kind: g.trap, Subject: report.At(e.At, 0), Text: text, Why: g.why, Hints: []string{cmp.Or(e.Fix, g.fix)}})
 	}
 	for _, dir := range c.pathBeforeEngines(ctx) {
 		if !filepath.IsAbs(dir) {
-			c.add(report.Diagnosis{
-				Trap: "path-writable", Path: dir, Text: fmt.Sprintf("PATH has the relative directory %q before the engines", dir),
-				Why: "a program in a checkout runs instead of terraform and tofu", Fix: "remove it from PATH in your shell's configuration",
+			c.add(report.Finding{
+				Kind: "path-writable", Subject: report.At(dir, 0),
+				Text:  fmt.Sprintf("PATH has the relative directory %q before the engines", dir),
+				Why:   "a program in a checkout runs instead of terraform and tofu",
+				Hints: []string{"remove it from PATH in your shell's configuration"},
 			})
 		}
 	}

@@ -72,7 +72,7 @@ func ExamineServer(ctx context.Context, s *site.Site, typed, address string) err
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
-	sum := s.Output.Diagnosed([]report.Diagnosis{d})
+	sum := s.Output.Diagnosed([]report.Finding{d})
 	if d.Severity != report.Healthy {
 		return report.FoundError{Err: errors.New(sum.Text())}
 	}
@@ -157,8 +157,8 @@ func mayAsk(m *site.Root, at examinedServer, p sources.Provider) bool {
 // the archive. A server may have none of them, unless the user asks about one.
 func tryServer(
 	ctx context.Context, m *site.Root, from sources.Source, at examinedServer, all []sources.Requirement, named bool,
-) report.Diagnosis {
-	d := report.Diagnosis{Severity: report.Broken, Area: "server"}
+) report.Finding {
+	d := report.Finding{Severity: report.Broken, Area: "server"}
 	var absent []sources.Provider
 	var why error // of the first one
 	for _, r := range all[:min(len(all), maxTried)] {
@@ -170,13 +170,13 @@ func tryServer(
 		d.Severity, d.Text = report.Healthy, fmt.Sprintf("%s can be installed from %s", id, at)
 		if err != nil {
 			err = m.Explain(err)
-			d.Severity, d.Text, d.Fix = report.Broken, sources.Text(err), strings.Join(sources.Hints(err), "; ")
+			d.Severity, d.Text, d.Hints = report.Broken, sources.Text(err), sources.Hints(err)
 		}
 		return d
 	}
 	d.Severity, d.Text = report.Risky, fmt.Sprintf("%s answers, but has none of the providers that were tried: %s", at, names(absent))
 	why = sources.WithHint(m.Explain(why), "add a provider that it should have: larder doctor %s NAMESPACE/TYPE", at)
-	d.Fix = strings.Join(sources.Hints(why), "; ")
+	d.Hints = sources.Hints(why)
 	return d
 }
 

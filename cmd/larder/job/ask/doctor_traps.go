@@ -22,22 +22,22 @@ import (
 // unreadInputs finds configuration files and variables that engines don't read.
 func unreadInputs(_ context.Context, c *checkup) {
 	for _, f := range c.Config.UnreadFiles() {
-		d := report.Diagnosis{Trap: "unread-configuration", Path: f.Path}
+		d := report.Finding{Kind: "unread-configuration", Subject: report.At(f.Path, 0)}
 		if f.By != "" {
 			d.Text = fmt.Sprintf("%s is not read, because %s names another file", c.Brief(f.Path), f.By)
-			d.Fix = fmt.Sprintf("unset %s, or copy the settings that you need", f.By)
+			d.Hints = []string{fmt.Sprintf("unset %s, or copy the settings that you need", f.By)}
 		} else { // no command moves a file that may belong to someone else
 			d.Text = fmt.Sprintf("%s is not read: engines expect this file at %s", c.Brief(f.Path), c.Brief(f.RenameTo))
-			d.Fix = "move the settings that you want to " + c.Brief(f.RenameTo) + ", where they apply everywhere"
+			d.Hints = []string{"move the settings that you want to " + c.Brief(f.RenameTo) + ", where they apply everywhere"}
 		}
 		c.add(d)
 	}
 	for _, v := range c.Config.IgnoredVariables() {
-		d := report.Diagnosis{Trap: "ignored-variable", Text: "engines don't read the variable " + v.Name, Fix: "unset " + site.ShellQuoted(v.Name)}
+		hint := "unset " + site.ShellQuoted(v.Name)
 		if v.Meant != "" {
-			d.Fix = "rename it to " + v.Meant
+			hint = "rename it to " + v.Meant
 		}
-		c.add(d)
+		c.add(report.Finding{Kind: "ignored-variable", Text: "engines don't read the variable " + v.Name, Hints: []string{hint}})
 	}
 }
 
@@ -58,11 +58,11 @@ func fallbackWins(ctx context.Context, c *checkup) {
 				continue
 			}
 			place := c.Config.Tilde(m.Path + fetch.Redact(m.URL) + m.Template.String())
-			c.add(report.Diagnosis{
-				Trap: "fallback-wins", Path: direct.File, Line: direct.Line,
-				Text: fmt.Sprintf("both direct and %s %s are used for %s", m.Kind, place, names(both)),
-				Why:  "the newest version of all methods is installed, whatever their order: the registry bypasses the mirror as soon as it has a newer one",
-				Fix:  "in direct, write " + patternList("exclude", sources.Texts(both)),
+			c.add(report.Finding{
+				Kind: "fallback-wins", Subject: report.At(direct.File, direct.Line),
+				Text:  fmt.Sprintf("both direct and %s %s are used for %s", m.Kind, place, names(both)),
+				Why:   "the newest version of all methods is installed, whatever their order: the registry bypasses the mirror as soon as it has a newer one",
+				Hints: []string{"in direct, write " + patternList("exclude", sources.Texts(both))},
 			})
 		}
 	}
@@ -97,12 +97,12 @@ func readMirrors(ctx context.Context, c *checkup) {
 			continue
 		}
 		for _, s := range strays {
-			d := report.Diagnosis{Trap: "ignored-file", Path: s.Path, Text: s.String(), Fix: "move or rename it, so that its path is HOST/NAMESPACE/TYPE/VERSION/OS_ARCH"}
+			hint := "move or rename it, so that its path is HOST/NAMESPACE/TYPE/VERSION/OS_ARCH"
 			if strings.Contains(s.Reason, "0.12") {
-				d.Fix = fmt.Sprintf("larder import %s --to %s --namespace terraform.local/local", c.word(dir), c.word(dir+"-imported"))
+				hint = fmt.Sprintf("larder import %s --to %s --namespace terraform.local/local", c.word(dir), c.word(dir+"-imported"))
 			}
 			if !s.Leaves { // the installation warns about the others
-				c.add(d)
+				c.add(report.Finding{Kind: "ignored-file", Subject: report.At(s.Path, 0), Text: s.String(), Hints: []string{hint}})
 			}
 		}
 		packages, _ := mirror.Packages(ctx)
@@ -111,9 +111,11 @@ func readMirrors(ctx context.Context, c *checkup) {
 				continue
 			}
 			if err := archive.Startable(p.Location.Dir, p.ID); err != nil {
-				c.add(report.Diagnosis{
-					Severity: report.Broken, Trap: "not-executable", Path: p.Location.Dir, Text: fmt.Sprintf("%s: %v", c.Brief(p.Location.Dir), err),
-					Why: "engines link the package, and then fail to start the provider", Fix: "larder mirror verify " + c.word(dir),
+				c.add(report.Finding{
+					Severity: report.Broken, Kind: "not-executable", Subject: report.At(p.Location.Dir, 0),
+					Text:  fmt.Sprintf("%s: %v", c.Brief(p.Location.Dir), err),
+					Why:   "engines link the package, and then fail to start the provider",
+					Hints: []string{"larder mirror verify " + c.word(dir)},
 				})
 			}
 		}
@@ -126,7 +128,7 @@ func unsearchedDirs(ctx context.Context, c *checkup) {
 		packages, _ := fsmirror.New(dir, fsmirror.Options{Engine: c.Config.Engine}).Packages(ctx)
 		if len(packages) > 0 {
 			text := fmt.Sprintf("engines don't search %s, which has %s%s", c.Brief(dir), ui.Count(len(packages), "package"), why)
-			c.add(report.Diagnosis{Trap: "unsearched-directory", Path: dir, Text: text, Fix: fix})
+			c.add(report.Finding{Kind: "unsearched-directory", Subject: report.At(dir, 0), Text: text, Hints: []string{fix}})
 		}
 	}
 	for _, pair := range c.Config.UnsearchedDirs() {
@@ -164,10 +166,11 @@ func hiddenVersions(ctx context.Context, c *checkup) {
 		here, _ := c.Mirror(dir).Versions(ctx, r.Provider)
 		newest, ok := r.Constraints.Newest(listing.Versions)
 		if err == nil && ok && newest.Compare(newestOf(here.Versions)) > 0 {
-			c.add(report.Diagnosis{
-				Trap: "hidden-versions", Path: dir, Why: "engines query no registry for the providers in this directory",
-				Text: fmt.Sprintf("%s hides %s %s in the registry: it has only %s", c.Brief(dir), r.Provider, newest, newestOf(here.Versions)),
-				Fix:  "move the packages of the provider out of the directory",
+			c.add(report.Finding{
+				Kind: "hidden-versions", Subject: report.At(dir, 0),
+				Why:   "engines query no registry for the providers in this directory",
+				Text:  fmt.Sprintf("%s hides %s %s in the registry: it has only %s", c.Brief(dir), r.Provider, newest, newestOf(here.Versions)),
+				Hints: []string{"move the packages of the provider out of the directory"},
 			})
 		}
 	}
@@ -182,11 +185,11 @@ func cacheInMirror(_ context.Context, c *checkup) {
 				inside, outside = dir, cache
 			}
 			if site.Within(inside, outside) {
-				c.add(report.Diagnosis{
-					Severity: report.Broken, Trap: "cache-in-mirror", Path: cache,
-					Text: fmt.Sprintf("the plugin cache %s and the mirror %s contain the same packages", c.Brief(cache), c.Brief(dir)),
-					Why:  "engines install from their own cache instead of the registry, and overwrite or lose packages",
-					Fix:  "set plugin_cache_dir, TF_PLUGIN_CACHE_DIR, --cache or LARDER_CACHE to a directory elsewhere",
+				c.add(report.Finding{
+					Severity: report.Broken, Kind: "cache-in-mirror", Subject: report.At(cache, 0),
+					Text:  fmt.Sprintf("the plugin cache %s and the mirror %s contain the same packages", c.Brief(cache), c.Brief(dir)),
+					Why:   "engines install from their own cache instead of the registry, and overwrite or lose packages",
+					Hints: []string{"set plugin_cache_dir, TF_PLUGIN_CACHE_DIR, --cache or LARDER_CACHE to a directory elsewhere"},
 				})
 			}
 		}
@@ -203,9 +206,11 @@ func lockedHashes(_ context.Context, c *checkup) {
 		}
 		if known, _ := memory.Recall(site.PackageOf(e)); known.H1 != "" && !sources.MatchesAny(e.Hashes, known.Hashes()...) {
 			here := sources.CurrentPlatform()
-			c.add(report.Diagnosis{
-				Severity: report.Broken, Trap: "no-hash-for-platform", Path: c.LockPath, Line: c.Lock.Block(r.Provider),
-				Text: fmt.Sprintf("no hash of %s is for %s", r.Provider, here), Why: "engines refuse the packages for this platform", Fix: c.Again("lock", here),
+			c.add(report.Finding{
+				Severity: report.Broken, Kind: "no-hash-for-platform", Subject: report.At(c.LockPath, c.Lock.Block(r.Provider)),
+				Text:  fmt.Sprintf("no hash of %s is for %s", r.Provider, here),
+				Why:   "engines refuse the packages for this platform",
+				Hints: []string{c.Again("lock", here)},
 			})
 		}
 	}

@@ -225,7 +225,7 @@ func (o *outdating) show() {
 		o.sum.Add(rank)
 	}
 	o.Output.Summary(o.sum)
-	if len(o.sum.NotQueried) > 0 {
-		o.Output.WarnAside("--offline: " + ui.Some(o.sum.NotQueried, 5) + " may have newer versions")
+	if len(o.sum.NotQueried) > 0 && !o.Output.JSON { // programs get the sources with the summary
+		o.Output.Warn("--offline: %s may have newer versions", ui.Some(o.sum.NotQueried, 5))
 	}
 }

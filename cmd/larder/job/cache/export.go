@@ -64,8 +64,8 @@ func export(ctx context.Context, k *job.TargetCache, t *job.Tree, file string, p
 		return err
 	}
 	k.Out.Private(file, created.Private)
-	k.Out.Exported(packages)
-	k.Out.Summary(report.ExportSum{
+	report.Grid(k.Out, report.CheckedOf(packages))
+	k.Out.Summary(report.BundleSum{
 		File: site.Absolute(k.Dir, file), Packages: len(packages), Missing: len(missing), Size: created.Size, Unchanged: created.Unchanged,
 	})
 	did := "Wrote " + file

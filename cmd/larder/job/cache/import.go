@@ -3,7 +3,6 @@ package cache
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"os"
 
@@ -11,7 +10,6 @@ import (
 	"github.com/larder-cli/larder/cmd/larder/job"
 	"github.com/larder-cli/larder/cmd/larder/report"
 	"github.com/larder-cli/larder/cmd/larder/site"
-	"github.com/larder-cli/larder/cmd/larder/ui"
 	"github.com/larder-cli/larder/fsmirror/bundle"
 	"github.com/larder-cli/larder/installer"
 	"github.com/larder-cli/larder/sources"
@@ -70,21 +68,16 @@ type opened struct {
 // show prints the result for each package.
 func (im *importer) show(failed int) {
 	im.Out.Changes(im.changes)
-	sum := report.CacheImportSum{Packages: len(im.changes), Failed: failed}
+	sum := report.ImportSum{Failed: failed}
 	for _, c := range im.changes {
-		if !c.Unchanged {
-			sum.Imported++
+		if c.Unchanged {
+			sum.There++
+		} else {
+			sum.Packages++
 		}
 	}
 	im.Out.Summary(sum)
-	text := "Imported " + ui.Count(sum.Imported, "package")
-	if there := sum.Packages - sum.Imported; there > 0 {
-		text += fmt.Sprintf("; %d already there", there)
-	}
-	if failed > 0 {
-		text += fmt.Sprintf("; %d failed", failed)
-	}
-	im.Out.Conclude("%s", text)
+	im.Out.Conclude("%s", sum.Text())
 }
 
 // open opens a file, or standard input if its name is "-", and reads its manifest and its evidence.

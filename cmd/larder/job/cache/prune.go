@@ -72,9 +72,6 @@ func prune(ctx context.Context, k *job.TargetCache, plan *cachedir.Plan, sum *re
 	if sum.Failed = len(sources.Errors(err)); err == nil {
 		sum.InUse = len(plan.Packages) - len(pruned.Packages)
 	}
-	if extra := pruned.Besides.Total(); extra.Count > 0 {
-		k.Out.Tell(report.Leftover{Count: extra.Count, Bytes: extra.Bytes})
-	}
 	k.Out.Conclude("Removed %s%s", report.RemovedText(*pruned), sum.KeptText())
 	return err
 }

@@ -60,7 +60,7 @@ func Verify(ctx context.Context, s *site.Site) error {
 	if err != nil || v.Cache == nil {
 		return err
 	}
-	s.Output.Findings(v.Findings)
+	s.Output.Findings(report.FindingsOf(v.Findings)...)
 	sum := v.sum()
 	distrusted, hints := v.TrustFindings(v.Accept(ctx, v.Packages), v.Packages, func(s sources.Stored) string { return s.ID.Path() }, v.Path)
 	sum.Problems += distrusted
@@ -144,7 +144,7 @@ func mended(k *job.TargetCache, m cachedir.Mending, sum *report.RepairSum) error
 	}
 	shown := sum.Add(m.Finding, string(m.Do), m.Fetch(), failed != nil)
 	if !found || failed == nil {
-		k.Out.Show(shown)
+		k.Out.Findings(shown)
 	}
 	return failed
 }

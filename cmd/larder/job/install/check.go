@@ -71,13 +71,13 @@ func (c *checking) conclude(failed error) error {
 			sources.JoinSome(c.unread, 5, ", ", " and %d others"))
 	}
 	if failed != nil && c.sum.Failed == 0 { // the root modules could not be found
-		c.modules = append(c.modules, report.CheckedModule{Name: ".", Errors: report.Faults(failed)})
+		c.modules = append(c.modules, report.CheckedModule{Name: ".", Errors: c.Output.ErrorFindings(failed)})
 	}
 	findings := report.Grouped(c.modules)
 	if c.request.Format.IsDocument() {
 		c.Output.CheckDocument(c.request.Format, c.modules, c.inRepository, c.Flags.Version)
 	} else {
-		c.Output.CheckFindings(findings)
+		c.Output.Findings(findings...)
 	}
 	c.sum.Problems = len(findings)
 	c.Output.Summary(c.sum)
@@ -105,7 +105,7 @@ func (c *checking) conclude(failed error) error {
 }
 
 // hintsOf returns the hints of findings that are shown.
-func hintsOf(findings []report.CheckFinding) (all []string) {
+func hintsOf(findings []report.Finding) (all []string) {
 	for _, f := range findings {
 		all = site.AddHints(all, f.Hints)
 	}
@@ -143,9 +143,8 @@ func (c *checking) at(ctx context.Context, dir string, out *report.Output) (show
 		err = k.check(ctx)
 	}
 	err = k.take(ctx, err)
-	k.Errors = report.Faults(err)
-	slices.SortStableFunc(k.Findings, func(f, g report.CheckFinding) int {
-		a, b := f.Places[0], g.Places[0]
+	k.Errors = k.out.ErrorFindings(err)
+	slices.SortStableFunc(k.Findings, func(a, b report.Finding) int {
 		return cmp.Or(strings.Compare(a.File, b.File), a.Line-b.Line)
 	})
 	return func() {
@@ -167,7 +166,6 @@ type checkedModule struct {
 	out      *report.Output
 	required []sources.Requirement
 	offline  []error // what could not be checked without the network
-	found    map[report.CheckSubject]bool
 }
 
 // check holds the root module to the policy, and then to its lock file.
@@ -231,7 +229,7 @@ func (k *checkedModule) checkRoot(ctx context.Context, root *installer.Root) err
 	}
 	k.checkEngine(root)
 	if !k.Lock.Exists && len(root.Requirements) > 0 {
-		f := report.CheckFinding{Rule: report.RuleNoLockFile, Text: "there is no lock file", Hints: []string{k.Again("lock", k.NamedPlatforms()...) + " writes the lock file"}}
+		f := report.Finding{Kind: report.RuleNoLockFile, Text: "there is no lock file", Hints: []string{k.Again("lock", k.NamedPlatforms()...) + " writes the lock file"}}
 		k.add(f, k.declared(root.Requirements[0].Provider))
 	}
 	for _, e := range k.Lock.Entries() {
@@ -273,8 +271,8 @@ func (k *checkedModule) checkEngine(root *installer.Root) {
 	if !k.Lock.Exists && len(root.Requirements) > 0 {
 		at = k.declared(root.Requirements[0].Provider)
 	}
-	k.add(report.CheckFinding{
-		Rule: report.PolicyRule(v), Text: fmt.Sprintf("the engine is %s: %v", engine, v),
+	k.add(report.Finding{
+		Kind: report.PolicyRule(v), Text: fmt.Sprintf("the engine is %s: %v", engine, v),
 		Hints:   []string{"larder explain shows why this is the engine", v.Hint()},
 		Related: []report.Place{{File: v.Rule.File, Line: v.Rule.Line}},
 	}, at)
@@ -288,7 +286,7 @@ func (k *checkedModule) allowed(ctx context.Context, p sources.Provider) bool {
 	case err != nil:
 		k.add(errorFinding(p, sources.Version{}, err), k.declared(p))
 	case !k.expects(p.Host):
-		f := report.CheckFinding{Rule: report.RuleUnexpectedHost, Text: fmt.Sprintf("neither the CLI configuration nor the policy names the host %s", p.Host)}
+		f := report.Finding{Kind: report.RuleUnexpectedHost, Text: fmt.Sprintf("neither the CLI configuration nor the policy names the host %s", p.Host)}
 		f.Hints = []string{fmt.Sprintf("if %s is a registry that you use, add allow = [\"*/*\", \"%[1]s/*/*\"] to the policy in .larder.hcl", p.Host)}
 		if near := sources.Nearest(string(p.Host), sources.Texts(k.NamedHosts())); near != "" {
 			f.Hints = []string{fmt.Sprintf("did you mean %s?", near)}
@@ -329,7 +327,7 @@ func (k *checkedModule) matches(r sources.Requirement) bool {
 		}
 		k.add(f, k.lockedAt(r.Provider))
 	case k.Lock.Exists:
-		f := report.CheckFinding{Rule: report.RuleNotLocked, Text: "not in the lock file", Hints: []string{k.Again("lock", k.NamedPlatforms()...) + " adds the provider"}}
+		f := report.Finding{Kind: report.RuleNotLocked, Text: "not in the lock file", Hints: []string{k.Again("lock", k.NamedPlatforms()...) + " adds the provider"}}
 		k.add(f.About(r.Provider, sources.Version{}), k.declared(r.Provider))
 	}
 	return false
@@ -355,23 +353,14 @@ func (k *checkedModule) signed(locker *installer.Locker, p sources.Provider) boo
 
 // takeLocked adds the problems of the lock file.
 func (k *checkedModule) takeLocked(locked *lockedModule) {
-	for _, change := range locked.changes() {
-		of := change.Of
-		f := report.CheckFinding{Rule: report.RuleLockOutOfDate, Text: change.Lacks(), Hints: []string{k.Again("lock") + " updates the lock file"}}
-		if len(change.Added) > 0 {
-			f.Rule, f.Hints = report.RuleLockIncomplete, []string{k.Again("lock", k.NamedPlatforms()...) + " adds the hashes"}
-		}
-		k.add(f.About(of.Provider, of.Version), k.lockedAt(of.Provider))
+	hints := map[string]string{
+		report.RuleLockOutOfDate:  k.Again("lock") + " updates the lock file",
+		report.RuleLockIncomplete: k.Again("lock", k.NamedPlatforms()...) + " adds the hashes",
+		report.RuleUnknownHash:    k.unknownHint(), report.RuleCheckoutMirror: checkoutHint,
 	}
-	for _, u := range locked.unknown() {
-		if !u.Refused { // otherwise an error is about it
-			f := report.CheckFinding{Rule: report.RuleUnknownHash, Text: unknownText(u), Hints: []string{k.unknownHint()}}
-			k.add(f.About(u.Provider, u.Version), report.Place{File: k.LockFile, Line: u.Line})
-		}
-	}
-	for _, s := range locked.checkedOut {
-		f := report.CheckFinding{Rule: report.RuleCheckoutMirror, Text: s.text, Hints: []string{checkoutHint}}
-		k.add(f.About(s.Provider, s.Version), report.Place{File: k.LockFile, Line: s.line})
+	for _, f := range locked.problems(false) {
+		f.Hints = []string{hints[f.Kind]}
+		k.add(f, f.Place())
 	}
 }
 
@@ -380,17 +369,18 @@ func (k *checkedModule) takeLocked(locked *lockedModule) {
 func (k *checkedModule) take(ctx context.Context, err error) error {
 	var others []error
 	for _, err := range sources.Errors(err) {
-		f, isFinding := findingOf(err)
+		p, f := findingOf(err)
 		switch {
-		case isFinding:
-			at := k.lockedAt(f.Of.Provider)
+		case f.Kind != "":
+			at := k.lockedAt(p)
 			if at.File == "" && k.Root != nil {
-				at = k.requiredAt(ctx, f.Of.Provider)
+				at = k.requiredAt(ctx, p)
 			}
 			k.add(f, at)
 		case k.checking.Flags.Offline && errors.Is(err, sources.ErrOffline):
 			k.offline = append(k.offline, uncheckedError{err})
-			k.Unchecked = append(k.Unchecked, report.Unchecked{Provider: f.Provider, Text: sources.Text(err)})
+			f.Text = sources.Text(err)
+			k.Unchecked = append(k.Unchecked, f)
 		default:
 			others = append(others, err)
 		}
@@ -413,49 +403,53 @@ func (e uncheckedError) Cause() string {
 	return ""
 }
 
-// findingOf returns the finding that an error about a package or a provider is, with the package or provider in any case.
-func findingOf(err error) (f report.CheckFinding, isFinding bool) {
+// findingOf returns the finding that an error about a package or a provider is, and the provider. The finding has no kind
+// if the error is something else.
+func findingOf(err error) (p sources.Provider, f report.Finding) {
 	var pkg *sources.PackageError
 	var provider *sources.ProviderError
 	var missing *installer.MissingError
 	var violation *policy.Violation
+	v := sources.Version{}
 	switch {
 	case errors.As(err, &pkg):
-		f = errorFinding(pkg.ID.Provider, pkg.ID.Version, err)
+		p, v = pkg.ID.Provider, pkg.ID.Version
 	case errors.As(err, &provider):
-		f = errorFinding(provider.Provider, sources.Version{}, err)
+		p = provider.Provider
 	case errors.As(err, &missing):
-		f = errorFinding(missing.Requirement.Provider, missing.Version, err)
+		p, v = missing.Requirement.Provider, missing.Version
 	case errors.As(err, &violation):
-		f = errorFinding(violation.Provider, violation.Version, err)
+		p, v = violation.Provider, violation.Version
+	default:
+		return p, f
 	}
-	return f, f.Rule != ""
+	return p, errorFinding(p, v, err)
 }
 
-// errorFinding returns the finding about a provider, and a version unless it is zero, that an error is. It has no rule if
+// errorFinding returns the finding about a provider, and a version unless it is zero, that an error is. It has no kind if
 // the error is something else.
-func errorFinding(p sources.Provider, v sources.Version, err error) report.CheckFinding {
+func errorFinding(p sources.Provider, v sources.Version, err error) report.Finding {
 	var violation *policy.Violation
 	var conflict *installer.LockConflictError
 	var mismatch *acquire.HashMismatchError
 	var republished *acquire.RepublishedError
-	f := report.CheckFinding{Text: cmp.Or(sources.Cause(err), sources.Text(err)), Hints: sources.Hints(err)}
+	f := report.Finding{Text: cmp.Or(sources.Cause(err), sources.Text(err)), Hints: sources.Hints(err)}
 	switch {
 	case errors.As(err, &violation):
-		f.Rule, f.Text = report.PolicyRule(violation), violation.Error()
+		f.Kind, f.Text = report.PolicyRule(violation), violation.Error()
 		f.Related = []report.Place{{File: violation.Rule.File, Line: violation.Rule.Line}}
 	case errors.As(err, &conflict) && !conflict.Gone:
-		f.Rule, f.Text = report.RuleLockConflict, conflict.Cause()
+		f.Kind, f.Text = report.RuleLockConflict, conflict.Cause()
 	case errors.As(err, &republished):
-		f.Rule = report.RuleRepublished
+		f.Kind = report.RuleRepublished
 	case errors.As(err, &mismatch) && mismatch.By != "":
-		f.Rule = report.RuleWrongHash
+		f.Kind = report.RuleWrongHash
 	}
 	return f.About(p, v)
 }
 
 // add adds a finding at a place, unless it was found before.
-func (k *checkedModule) add(f report.CheckFinding, at report.Place) {
+func (k *checkedModule) add(f report.Finding, at report.Place) {
 	switch {
 	case at.File != "":
 	case len(f.Related) > 0:
@@ -463,12 +457,8 @@ func (k *checkedModule) add(f report.CheckFinding, at report.Place) {
 	default:
 		at.File = k.LockFile
 	}
-	f.Severity, f.Places = "error", []report.CheckPlace{{Module: strings.Join(k.out.Modules(), ""), Place: at}}
-	if k.found == nil {
-		k.found = map[report.CheckSubject]bool{}
-	}
-	if s := f.Subject(); !k.found[s] {
-		k.found[s] = true
+	f = k.out.Ruled(f, at)
+	if !slices.ContainsFunc(k.Findings, f.Same) {
 		k.Findings = append(k.Findings, f)
 	}
 }

@@ -29,7 +29,7 @@ type locking struct {
 	others   []sources.Provider // required, but not in only
 	tally    tally
 	changes  []report.LockChange
-	problems []report.LockProblem
+	problems []report.Finding
 }
 
 // A LockRequest says which lock files to complete or to check, and how.
@@ -108,7 +108,7 @@ func (l *locking) at(ctx context.Context, dir string, out *report.Output) (show 
 	return func() {
 		m.show(ctx)
 		l.tally.addPlatforms(m)
-		l.changes, l.problems = append(l.changes, m.changes()...), append(l.problems, m.problems()...)
+		l.changes, l.problems = append(l.changes, m.changes()...), append(l.problems, m.problems(true)...)
 	}, err
 }
 

@@ -52,7 +52,7 @@ func (m *lockedModule) show(ctx context.Context) {
 	for _, c := range m.changes() {
 		m.out.Tell(c)
 	}
-	for _, p := range m.problems() {
+	for _, p := range m.problems(true) {
 		m.out.Tell(p)
 	}
 	if m.dryRun && !m.result.Lock.None() {
@@ -75,27 +75,26 @@ func (m *lockedModule) changes() []report.LockChange {
 	return all
 }
 
-// problems returns the problems that a check has found in the lock file, by line.
-func (m *lockedModule) problems() []report.LockProblem {
+// problems returns the problems that a check has found in the lock file, by line. See unknown.
+func (m *lockedModule) problems(refused bool) (all []report.Finding) {
 	if !m.check || m.result == nil {
 		return nil
 	}
-	var all []report.LockProblem
 	for _, c := range m.changes() {
-		of := c.Of
-		all = append(all, report.LockProblemOf(m.file, m.before.Block(of.Provider), of, c.Lacks()))
+		all = append(all, c.Finding(m.file, m.before.Block(c.Of.Provider)))
 	}
-	for _, u := range m.unknown() {
-		p := report.LockProblemOf(m.file, u.Line, u.Release, unknownText(u))
-		p.Hash = u.Hash
-		all = append(all, p)
+	add := func(kind string, line int, of sources.Release, text string) *report.Finding {
+		f := report.Finding{Kind: kind, Severity: report.Broken, Text: text, Subject: report.At(m.file, line)}
+		all = append(all, f.About(of.Provider, of.Version))
+		return &all[len(all)-1]
+	}
+	for _, u := range m.unknown(refused) {
+		add(report.RuleUnknownHash, u.Line, u.Release, fmt.Sprintf("%q %s", u.Hash, unknownFault)).Hash = u.Hash
 	}
 	for _, s := range m.checkedOut {
-		p := report.LockProblemOf(m.file, s.line, s.Release, s.text)
-		p.Mirror = s.mirror
-		all = append(all, p)
+		add(report.RuleCheckoutMirror, s.line, s.Release, s.text).Related = []report.Place{{File: s.mirror}}
 	}
-	slices.SortStableFunc(all, func(a, b report.LockProblem) int { return cmp.Compare(a.Line, b.Line) })
+	slices.SortStableFunc(all, func(a, b report.Finding) int { return cmp.Compare(a.Line, b.Line) })
 	return all
 }
 
@@ -143,11 +142,7 @@ func (t *tally) add(m *lockedModule) {
 	t.outdated = t.outdated || m.wrong == nil && slices.ContainsFunc(m.result.Lock.Differences, func(d lockfile.Difference) bool {
 		return d.Was.Version != d.Now.Version || d.Constrained()
 	})
-	for _, u := range m.unknown() {
-		if !u.Refused { // otherwise counted as a wrong hash
-			t.Unknown++
-		}
-	}
+	t.Unknown += len(m.unknown(false))
 	for _, p := range m.result.Packages {
 		if t.packages == nil {
 			t.packages = map[sources.PackageID]bool{}
@@ -179,18 +174,17 @@ func (t *tally) addPlatforms(m *lockedModule) {
 	}
 }
 
-// unknown returns the unknown hashes that a check has found, in the order of the lock file.
-func (m *lockedModule) unknown() []installer.UnknownHash {
+// unknown returns the unknown hashes that a check has found, in the order of the lock file, with or without those of
+// providers that were refused with an error, which is about the hash too.
+func (m *lockedModule) unknown(refused bool) []installer.UnknownHash {
 	if m.result == nil || !m.check {
 		return nil
 	}
-	return slices.SortedStableFunc(slices.Values(m.result.Unknown), func(a, b installer.UnknownHash) int { return cmp.Compare(a.Line, b.Line) })
+	all := slices.SortedStableFunc(slices.Values(m.result.Unknown), func(a, b installer.UnknownHash) int { return cmp.Compare(a.Line, b.Line) })
+	return slices.DeleteFunc(all, func(u installer.UnknownHash) bool { return u.Refused && !refused })
 }
 
 const unknownFault = "matches no signed checksum and no package known on this machine"
-
-// unknownText names an unknown hash and describes what is wrong with it.
-func unknownText(u installer.UnknownHash) string { return fmt.Sprintf("%q %s", u.Hash, unknownFault) }
 
 // unknownHint says what to do about unknown hashes. Only a strict check finds those of platforms that were not checked.
 func (l *lockers) unknownHint() string {

@@ -59,12 +59,12 @@ func TestErrorFinding(t *testing.T) {
 		{&acquire.HashMismatchError{}, ""},
 		{errors.New("other"), ""},
 	} {
-		f, is := findingOf(&sources.PackageError{ID: id, Err: c.err})
-		sourcetest.Equal(t, f.Rule, c.want)
-		sourcetest.Expect(t, is == (c.want != "") && f.Of == id.Release(), "%v: %+v", c.err, f)
+		p, f := findingOf(&sources.PackageError{ID: id, Err: c.err})
+		sourcetest.Equal(t, f.Kind, c.want)
+		sourcetest.Expect(t, p == id.Provider && f.Version == "1.0.0", "%v: %+v", c.err, f)
 	}
-	_, is := findingOf(errors.New("other"))
-	sourcetest.Expect(t, !is, "any error is a finding")
+	_, f := findingOf(errors.New("other"))
+	sourcetest.Expect(t, f.Kind == "", "any error is a finding")
 }
 
 // The tally counts what a check has found once, and each package once for all root modules.
@@ -88,11 +88,11 @@ func TestLockTally(t *testing.T) {
 	sum := fmt.Sprint(got.Modules, got.Incomplete, got.Unknown, got.Packages, got.Fetched, got.Bytes, got.Platforms)
 	sourcetest.Equal(t, sum, "2 2 2 1 1 5 [linux_amd64]")
 	sourcetest.Expect(t, got.missing == 2 && got.completable && got.outdated, "%+v", got)
-	problems := m.problems()
-	byLine := func(a, b report.LockProblem) int { return a.Line - b.Line }
+	problems := m.problems(true)
+	byLine := func(a, b report.Finding) int { return a.Line - b.Line }
 	sourcetest.Expect(t, slices.IsSortedFunc(problems, byLine) && len(problems) == 3, "%v", problems)
 	m.check = false
-	sourcetest.Expect(t, len(m.problems())+len(m.unknown()) == 0, "only a check has problems")
+	sourcetest.Expect(t, len(m.problems(true))+len(m.unknown(true)) == 0, "only a check has problems")
 	var failed tally
 	m.wrong, m.result = errors.Join(errors.New("a"), errors.New("b")), new(installer.Result)
 	failed.add(m)

@@ -28,8 +28,7 @@ func ShowBundle(s *site.Site, file string) error {
 	defer b.Close()
 	m := b.Manifest
 	s.Output.Bundled(m)
-	s.Output.Summary(report.BundleSumOf(m, false))
-	s.Output.Tell(report.BundleOf(b.Name(), m, 0))
+	s.Output.Summary(report.BundleSumOf(b.Name(), m, false))
 	s.Output.Say("%s", report.ContentsText(m))
 	return nil
 }
@@ -51,7 +50,7 @@ func VerifyBundle(ctx context.Context, s *site.Site, file string) error {
 	if err != nil {
 		return err
 	}
-	s.Output.Findings(v.Findings)
+	s.Output.Findings(report.FindingsOf(v.Findings)...)
 	packages := site.BundledAs(v.Packages)
 	distrusted, hints := m.TrustFindings(m.Accept(ctx, packages), packages, func(sources.Stored) string { return file }, file)
 	problems := len(v.Findings) + distrusted

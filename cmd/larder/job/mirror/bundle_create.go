@@ -201,7 +201,7 @@ func createBundle(ctx context.Context, m *site.Root, dir, file string, opts bund
 	}
 	m.WarnUnusedKeys()
 	manifest := created.Manifest
-	m.Out.Summary(report.BundleSumOf(manifest, opts.DryRun))
+	m.Out.Summary(report.BundleSumOf(file, manifest, opts.DryRun))
 	if manifest.Empty() {
 		m.Out.Say("The receiver has everything already, so there is no bundle")
 		return nil
@@ -214,7 +214,7 @@ func createBundle(ctx context.Context, m *site.Root, dir, file string, opts bund
 	}
 	m.Out.Payload(manifest.Payload, bundle.Added)
 	m.Out.BundledRemovals(manifest.Removed)
-	m.Out.Show(report.BundleOf(file, manifest, created.Size))
+	m.Out.Sentence("%s  %s", m.Out.Shorten(file), ui.Size(created.Size))
 	did := "Wrote"
 	switch {
 	case opts.DryRun:

@@ -33,11 +33,9 @@ func Diff(ctx context.Context, s *site.Site, first, second site.PlaceRequest) er
 		b.Forget(r.Release)
 	}
 	differences := bundle.Compare(a, b)
-	var shown []report.Difference
 	for _, d := range differences {
-		shown = append(shown, report.DifferenceOf(d))
+		s.Output.Show(report.DifferenceOf(d))
 	}
-	report.ShowAll(s.Output, shown)
 	s.Output.Summary(report.Compared{Differences: len(differences), First: len(a.Packages), Second: len(b.Packages)})
 	between := fmt.Sprintf("between %s (%s) and %s (%s)",
 		first.Place, ui.Count(len(a.Packages), "package"), second.Place, ui.Count(len(b.Packages), "package"))

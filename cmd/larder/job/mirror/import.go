@@ -11,7 +11,6 @@ import (
 	"github.com/larder-cli/larder/cmd/larder/job"
 	"github.com/larder-cli/larder/cmd/larder/report"
 	"github.com/larder-cli/larder/cmd/larder/site"
-	"github.com/larder-cli/larder/cmd/larder/ui"
 	"github.com/larder-cli/larder/fsmirror"
 	"github.com/larder-cli/larder/fsmirror/builder"
 	"github.com/larder-cli/larder/fsmirror/bundle"
@@ -30,8 +29,8 @@ type importing struct {
 
 	store  *builder.Builder
 	exists bool // the mirror did, before the import
-	sum    report.LegacySum
-	rows   []report.Legacy // one for each package
+	sum    report.ImportSum
+	rows   []report.Imported // one for each package
 }
 
 // A LegacyRequest says which providers to import into a mirror, and facts that file names do not contain.
@@ -62,7 +61,7 @@ func Import(ctx context.Context, s *site.Site, request LegacyRequest) error {
 		return err
 	}
 	im.Out.WarnAll(found.Warnings)
-	im.sum = report.LegacySum{Skipped: len(found.Skipped), Failed: len(found.Problems), DryRun: im.Flags.DryRun}
+	im.sum = report.ImportSum{Skipped: len(found.Skipped), Failed: len(found.Problems), DryRun: im.Flags.DryRun}
 	im.Out.Skipped(found.Skipped)
 	if len(found.Candidates) == 0 && len(found.Problems) == 0 {
 		err := fmt.Errorf("there is no provider in %s", strings.Join(request.Paths, ", "))
@@ -278,11 +277,11 @@ func (im *importing) proven(id sources.PackageID, proof sources.Proof) sources.S
 
 // told notes the result for a candidate.
 func (im *importing) told(c legacy.Candidate, how installer.How, s sources.Stored) {
-	mark, did := ui.Changed.Of(" ~"), string(how)
+	mark, did := bundle.Replaced, string(how)
 	switch how {
 	case job.AlreadyThere:
 		im.sum.There++
-		mark = ui.Plain.Of("  ")
+		mark = bundle.Known
 	case vouched:
 		im.sum.There++
 		im.sum.Evidence++
@@ -295,8 +294,8 @@ func (im *importing) told(c legacy.Candidate, how installer.How, s sources.Store
 			did = "would be " + did
 		}
 		if how == imported {
-			mark = ui.Added.Of(" +")
+			mark = bundle.Added
 		}
 	}
-	im.rows = append(im.rows, report.LegacyOf(c, did, s, mark, how == job.AlreadyThere))
+	im.rows = append(im.rows, report.ImportedFrom(c, did, mark, s))
 }

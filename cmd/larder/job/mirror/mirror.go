@@ -123,7 +123,7 @@ func Verify(ctx context.Context, s *site.Site, r site.PlaceRequest, typed []stri
 	if err != nil {
 		return err
 	}
-	s.Output.Findings(v.Findings)
+	s.Output.Findings(report.FindingsOf(v.Findings)...)
 	inMirror := func(s sources.Stored) string {
 		return filepath.ToSlash(strings.TrimPrefix(s.Dir, site.Absolute(m.Dir, dir)+string(filepath.Separator)))
 	}

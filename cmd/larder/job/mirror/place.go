@@ -85,7 +85,7 @@ func verifyPlace(ctx context.Context, m *site.Root, r site.PlaceRequest, pattern
 		line := fmt.Sprintf("%s: %s: %s (%s)", f.Package, f.Kind, f.Text(), f.Path)
 		findings = append(findings, report.FindingOf(f).Shown(line))
 	}
-	report.ShowAll(m.Output, findings)
+	m.Output.Findings(findings...)
 	distrusted, hints := m.TrustFindings(m.Accept(ctx, sound), sound, func(s sources.Stored) string { return s.ID.String() }, r.Place)
 	checked := report.CheckedOf(sound)
 	m.Output.CheckedInDetail(checked)

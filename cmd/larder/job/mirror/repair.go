@@ -96,7 +96,7 @@ func (r *repair) run(ctx context.Context) error {
 		if failed != nil {
 			do = builder.Nothing
 		}
-		r.Out.Show(sum.Add(f, string(do), do == builder.Replace, false))
+		r.Out.Findings(sum.Add(f, string(do), do == builder.Replace, false))
 		if failed != nil && !sum.DryRun {
 			errs = append(errs, failed)
 		}
@@ -104,19 +104,7 @@ func (r *repair) run(ctx context.Context) error {
 	r.WarnUnusedKeys()
 	r.Out.Summary(sum)
 	r.Out.Conclude("%s", sum.Text(r.Out))
-	return errors.Join(unique(errs)...)
-}
-
-// unique returns each error once: several problems may have the same.
-func unique(errs []error) (all []error) {
-	said := map[error]bool{}
-	for _, err := range errs {
-		if !said[err] {
-			all = append(all, err)
-		}
-		said[err] = true
-	}
-	return all
+	return errors.Join(report.Unique(errs)...) // several problems may have the same
 }
 
 // fetch fetches the packages of findings again, and then makes the index match.

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/larder-cli/larder/cmd/larder/job"
-	"github.com/larder-cli/larder/cmd/larder/report"
+	"github.com/larder-cli/larder/cmd/larder/report/webpage"
 	"github.com/larder-cli/larder/fsmirror/builder"
 	"github.com/larder-cli/larder/fsmirror/server"
 	"github.com/larder-cli/larder/sources"
@@ -70,7 +70,7 @@ func (p *mirrorPage) serve(w http.ResponseWriter, r *http.Request) error {
 	h := w.Header()
 	h.Set("Content-Type", "text/html; charset=utf-8")
 	h.Set("Content-Length", strconv.Itoa(len(text)))
-	h.Set("Content-Security-Policy", report.PagePolicy)
+	h.Set("Content-Security-Policy", webpage.Policy)
 	h.Set("Referrer-Policy", "no-referrer")
 	h.Set("Cache-Control", "no-cache")
 	w.WriteHeader(http.StatusOK)
@@ -91,7 +91,7 @@ func (p *mirrorPage) page(r *http.Request) ([]byte, error) {
 		key.url = "https://" + host.ASCII() + "/"
 	}
 	key.search = strings.ToValidUTF8(key.search[:min(len(key.search), mostSearch)], "")
-	page := report.Page{
+	page := webpage.Page{
 		Title: "Provider mirror", URL: key.url, Plain: key.plain, Search: key.search, Entries: entries, Upstream: p.upstream != nil, Made: at,
 		Tokens: p.request.Tokens != "", Authority: p.authority != "" && !p.request.BehindProxy, // else clients see the proxy's certificate
 	}

@@ -15,6 +15,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/larder-cli/larder/cmd/larder/job"
@@ -95,7 +96,9 @@ func Serve(ctx context.Context, s *site.Site, request ServeRequest) error {
 	}
 	endFetches()
 	served.handler.End()
-	s.Output.Summary(served.sums.Total())
+	served.counting.Lock()
+	defer served.counting.Unlock()
+	s.Output.Summary(served.sum)
 	return err
 }
 
@@ -112,12 +115,13 @@ type serving struct {
 	authority   string                                               // path of the certificate that clients must trust
 	counters    *metrics.Metrics
 	upstream    *upstream // nil if there is none
-	sums        *report.ServeSum
+	counting    sync.Mutex
+	sum         report.ServeSum // see counting
 }
 
 // toServe prepares to serve the mirror of a request.
 func toServe(ctx context.Context, m *site.Root, request ServeRequest) (v *serving, err error) {
-	v = &serving{Root: m, request: request, counters: metrics.New(m.Flags.Version), sums: new(report.ServeSum)}
+	v = &serving{Root: m, request: request, counters: metrics.New(m.Flags.Version)}
 	if request.Upstream {
 		v.dir = site.Absolute(m.WorkDir, request.Dir)
 		err = job.NoCache(m, v.dir)
@@ -409,7 +413,9 @@ func (v *serving) warnUnindexed(ctx context.Context) {
 // report shows a request, and counts it.
 func (v *serving) report(r server.Served) {
 	v.counters.Count(r)
-	v.sums.Add(r)
+	v.counting.Lock()
+	v.sum.Add(r)
+	v.counting.Unlock()
 	if v.upstream != nil && r.Package != nil {
 		v.upstream.served(*r.Package, r.Time)
 	}

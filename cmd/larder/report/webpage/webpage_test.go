@@ -1,4 +1,4 @@
-package report_test
+package webpage_test
 
 import (
 	"encoding/json"
@@ -16,7 +16,7 @@ import (
 	"time"
 	"unicode"
 
-	"github.com/larder-cli/larder/cmd/larder/report"
+	"github.com/larder-cli/larder/cmd/larder/report/webpage"
 	"github.com/larder-cli/larder/fsmirror/builder"
 	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/sourcetest"
@@ -25,7 +25,7 @@ import (
 // pageWith returns a page with n packages, at most ten for each provider.
 func pageWith(t *testing.T, n int) []byte {
 	t.Helper()
-	p := report.Page{
+	p := webpage.Page{
 		Title: "Provider mirror", URL: "https://providers.infrastructure.example.com:8443/", Upstream: true, Made: time.Now(),
 		Tokens: true, Authority: true, Plain: true,
 		Notes:  []string{"The server can't fetch new packages now."},
@@ -54,7 +54,7 @@ var (
 // Each version has one row about all its packages, with the earliest date. It is good if all of them were verified by more
 // than a hash.
 func TestPageRows(t *testing.T) {
-	p := report.Page{Upstream: true, Made: time.Date(2026, 1, 9, 3, 4, 5, 0, time.UTC)}
+	p := webpage.Page{Upstream: true, Made: time.Date(2026, 1, 9, 3, 4, 5, 0, time.UTC)}
 	p.Listed = func(q sources.Provider) (time.Time, bool) { return time.Time{}, q.Type == "two" }
 	add := func(address, version, os string, day int, verdict sources.Verdict, err error) {
 		id := sourcetest.PackageID(t, address, version, os+"_amd64")
@@ -93,7 +93,7 @@ func TestPageRows(t *testing.T) {
 // Names in a page contain no characters that show nothing.
 func TestPageShowsAllCharacters(t *testing.T) {
 	const name = "a\u202e\u009b\u200b\u2028\x7f\x1b\ufeff\U000e0001"
-	page := report.Page{Title: name, URL: "https://" + name + "/", Search: name, Notes: []string{name}, Tokens: true}
+	page := webpage.Page{Title: name, URL: "https://" + name + "/", Search: name, Notes: []string{name}, Tokens: true}
 	text, err := page.HTML()
 	sourcetest.Check(t, err)
 	hidden := func(r rune) bool { return r != '\n' && unicode.In(r, unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp) }
@@ -178,7 +178,7 @@ var shownText = regexp.MustCompile(`(?s)<pre[^>]*>(.*)</pre>`)
 // A page that doesn't know its address shows the one that the browser has, if engines can use it.
 func TestPageNamesItsAddress(t *testing.T) {
 	dir := t.TempDir()
-	text, err := report.Page{Title: "Provider mirror", Tokens: true, Plain: true}.HTML()
+	text, err := webpage.Page{Title: "Provider mirror", Tokens: true, Plain: true}.HTML()
 	sourcetest.Check(t, err)
 	sourcetest.Check(t, os.MkdirAll(filepath.Join(dir, "a $& b"), 0o755))
 	sourcetest.Check(t, os.WriteFile(filepath.Join(dir, "a $& b", "index.html"), text, 0o644))

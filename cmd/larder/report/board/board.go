@@ -1,4 +1,5 @@
-package report
+// Package board keeps the state of all work in progress, and lays it out for the progress display.
+package board
 
 import (
 	"cmp"
@@ -14,10 +15,10 @@ import (
 	"github.com/larder-cli/larder/sources/fetch"
 )
 
-// A board contains the state of all work in progress. Code that does the work reports to it
+// A Board contains the state of all work in progress. Code that does the work reports to it
 // and must not block. The progress display reads it.
-type board struct {
-	now   func() time.Time
+type Board struct {
+	Now   func() time.Time // tests replace it
 	named func(sources.PackageID) string
 
 	mu       sync.Mutex
@@ -30,9 +31,9 @@ type board struct {
 	since    time.Time                  // the first bytes; zero before
 }
 
-// newBoard returns a board without work.
-func newBoard() *board {
-	return &board{now: time.Now, done: map[sources.PackageID]bool{}, failed: map[sources.Provider]bool{}}
+// New returns a board without work, which names packages as users see them.
+func New(named func(sources.PackageID) string) *Board {
+	return &Board{Now: time.Now, named: named, done: map[sources.PackageID]bool{}, failed: map[sources.Provider]bool{}}
 }
 
 // An item is a package in progress, a provider without a version yet, or work on the whole cache. It shows the root
@@ -66,8 +67,8 @@ var doing = map[acquire.Step]string{
 	acquire.Verified: "unpacking", acquire.Stored: "linking",
 }
 
-// event records a step of a package of a root module.
-func (b *board) event(module string, e acquire.Event) {
+// Event records a step of a package of a root module.
+func (b *Board) Event(module string, e acquire.Event) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if e.Package != (sources.PackageID{}) {
@@ -104,19 +105,19 @@ func (b *board) event(module string, e acquire.Event) {
 }
 
 // arrive counts received bytes. Those of the first event of an item may have been received earlier.
-func (b *board) arrive(it *item, e acquire.Event) {
+func (b *Board) arrive(it *item, e acquire.Event) {
 	if it.step == e.Step {
 		b.received += max(0, e.Done-it.done)
 	}
 	it.step, it.done, it.size, it.pause, it.turn = e.Step, e.Done, e.Size, time.Time{}, ""
 	if b.since.IsZero() {
-		b.since = b.now()
+		b.since = b.Now()
 	}
 }
 
 // wait records a wait for another process. The event is from the cache and does not contain
 // the root module.
-func (b *board) wait(e acquire.Event) {
+func (b *Board) wait(e acquire.Event) {
 	if e.Package == (sources.PackageID{}) {
 		b.item(e.Package)
 	}
@@ -126,7 +127,7 @@ func (b *board) wait(e acquire.Event) {
 }
 
 // fetching changes the items that fetch an archive.
-func (b *board) fetching(url string, change func(*item)) {
+func (b *Board) fetching(url string, change func(*item)) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for _, it := range b.items {
@@ -136,30 +137,30 @@ func (b *board) fetching(url string, change func(*item)) {
 	}
 }
 
-// retry records that a request is repeated, if it is for an archive in progress.
-func (b *board) retry(e fetch.Event) {
-	b.fetching(e.URL, func(it *item) { it.pause, it.why, it.turn = b.now().Add(e.Wait), e.Err.Error(), "" })
+// Retry records that a request is repeated, if it is for an archive in progress.
+func (b *Board) Retry(e fetch.Event) {
+	b.fetching(e.URL, func(it *item) { it.pause, it.why, it.turn = b.Now().Add(e.Wait), e.Err.Error(), "" })
 }
 
-// turn records that an archive in progress waits for other downloads.
-func (b *board) turn(e fetch.Event) { b.fetching(e.URL, func(it *item) { it.turn = e.Host }) }
+// Turn records that an archive in progress waits for other downloads.
+func (b *Board) Turn(e fetch.Event) { b.fetching(e.URL, func(it *item) { it.turn = e.Host }) }
 
-// work records the progress of work on the whole cache.
-func (b *board) work(done, of int64) {
+// Work records the progress of work on the whole cache.
+func (b *Board) Work(done, of int64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.arrive(b.item(sources.PackageID{}), acquire.Event{Step: verifying, Done: done, Size: of})
 }
 
-// end removes an item, after success or failure.
-func (b *board) end(id sources.PackageID) {
+// End removes an item, after success or failure.
+func (b *Board) End(id sources.PackageID) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.remove(id)
 }
 
 // find returns the item of a package, or nil.
-func (b *board) find(id sources.PackageID) *item {
+func (b *Board) find(id sources.PackageID) *item {
 	if i := slices.IndexFunc(b.items, func(it *item) bool { return it.id == id }); i >= 0 {
 		return b.items[i]
 	}
@@ -167,25 +168,25 @@ func (b *board) find(id sources.PackageID) *item {
 }
 
 // item returns the item of a package, which it creates if necessary.
-func (b *board) item(id sources.PackageID) *item {
+func (b *Board) item(id sources.PackageID) *item {
 	it := b.find(id)
 	if it == nil {
 		it = &item{id: id}
 		b.items = append(b.items, it)
 	}
 	if b.begun.IsZero() {
-		b.begun = b.now()
+		b.begun = b.Now()
 	}
 	return it
 }
 
 // remove removes an item, if it exists.
-func (b *board) remove(id sources.PackageID) {
+func (b *Board) remove(id sources.PackageID) {
 	b.items = slices.DeleteFunc(b.items, func(it *item) bool { return it.id == id })
 }
 
 // finish counts a finished package, and keeps its received bytes in the total.
-func (b *board) finish(id sources.PackageID) {
+func (b *Board) finish(id sources.PackageID) {
 	if b.done[id] = true; b.find(id) != nil {
 		b.arrived += b.find(id).done
 	}
@@ -193,12 +194,12 @@ func (b *board) finish(id sources.PackageID) {
 }
 
 // shown returns the items that are not queued.
-func (b *board) shown() []*item {
+func (b *Board) shown() []*item {
 	return slices.DeleteFunc(slices.Clone(b.items), func(it *item) bool { return it.step == acquire.Queued })
 }
 
 // bar returns the line of an item: how much of it has arrived, or what it waits for.
-func (b *board) bar(it *item, now time.Time) ui.Bar {
+func (b *Board) bar(it *item, now time.Time) ui.Bar {
 	r := ui.Bar{Name: b.named(it.id)}
 	switch {
 	case it.step == verifying:
@@ -219,7 +220,10 @@ func (b *board) bar(it *item, now time.Time) ui.Bar {
 	default:
 		r.Text, r.Done, r.Size = ui.Arrived(it.done, it.size), it.done, it.size
 	}
-	r.Text = oneLine(r.Text + after(" for ", it.module))
+	if it.module != "" {
+		r.Text += " for " + it.module
+	}
+	r.Text = oneLine(r.Text)
 	return r
 }
 
@@ -227,7 +231,7 @@ func (b *board) bar(it *item, now time.Time) ui.Bar {
 func oneLine(text string) string { return ui.Visible(strings.Join(strings.Fields(text), " ")) }
 
 // total returns the line of all items: how many packages are done, how much has arrived, how fast, and what has no line.
-func (b *board) total(more int, now time.Time) (r ui.Bar) {
+func (b *Board) total(more int, now time.Time) (r ui.Bar) {
 	done, size, known := b.arrived, b.arrived, true
 	packages, queued := len(b.done)+len(b.failed), 0
 	for _, it := range b.items {
@@ -268,10 +272,10 @@ const soon = 250 * time.Millisecond
 
 // Lines returns the display for a terminal of a size: a line for each item, and a total. They
 // are never wider or more than the terminal allows.
-func (b *board) Lines(width, height int, colors bool) []string {
+func (b *Board) Lines(width, height int, colors bool) []string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	now := b.now()
+	now := b.Now()
 	if len(b.items) == 0 || now.Sub(b.begun) < soon {
 		return nil
 	}
@@ -291,13 +295,13 @@ func (b *board) Lines(width, height int, colors bool) []string {
 }
 
 // Summary returns one line about all work in progress, or "" if there is none.
-func (b *board) Summary() string {
+func (b *Board) Summary() string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if len(b.items) == 0 {
 		return ""
 	}
-	now := b.now()
+	now := b.Now()
 	var states []string
 	for _, it := range b.shown() {
 		if r := b.bar(it, now); it.step != verifying {
@@ -305,5 +309,5 @@ func (b *board) Summary() string {
 		}
 	}
 	total := b.total(0, now)
-	return strings.Join(filled(ui.Together(total.Name, total.Text), ui.Some(states, 3)), "; ")
+	return strings.TrimSuffix(ui.Together(total.Name, total.Text)+"; "+ui.Some(states, 3), "; ")
 }

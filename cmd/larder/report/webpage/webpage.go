@@ -1,4 +1,5 @@
-package report
+// Package webpage shows people in a browser what a mirror has.
+package webpage
 
 import (
 	"bytes"
@@ -12,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/larder-cli/larder/cmd/larder/report"
 	"github.com/larder-cli/larder/cmd/larder/ui"
 	"github.com/larder-cli/larder/fsmirror/builder"
 	"github.com/larder-cli/larder/sources"
@@ -46,8 +48,8 @@ var pageScript string
 
 var pageTemplate = template.Must(template.New("page").Parse(pageText))
 
-// PagePolicy is the content security policy of pages: nothing but what they contain.
-var PagePolicy = func() string {
+// Policy is the content security policy of pages: nothing but what they contain.
+var Policy = func() string {
 	sum := sha256.Sum256([]byte(pageScript))
 	return "default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) +
 		"'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
@@ -56,8 +58,8 @@ var PagePolicy = func() string {
 // pageMark is near the beginning of pages, by which they are recognized.
 const pageMark = `<meta name="generator" content="Larder">`
 
-// PageMark is how many bytes of a file [IsPage] needs.
-const PageMark = 512
+// HeadSize is how many bytes of a file [IsPage] needs.
+const HeadSize = 512
 
 // IsPage reports whether a file that begins with head is a page.
 func IsPage(head []byte) bool { return bytes.Contains(head, []byte(pageMark)) }
@@ -76,7 +78,7 @@ type pageVersion struct {
 func (p Page) HTML() ([]byte, error) {
 	p.Entries = slices.DeleteFunc(slices.Clone(p.Entries), func(e builder.Entry) bool { return e.Unpacked })
 	all := p.providers()
-	summary := ui.Count(len(p.Entries), "package") + ", " + bytesOf(p.Entries)
+	summary := ui.Count(len(p.Entries), "package") + ", " + report.BytesOf(p.Entries)
 	if p.Upstream {
 		summary += ". Other versions are fetched when they are requested. Lists of versions are fresh unless marked stale."
 	}
@@ -101,15 +103,6 @@ func (p Page) configuration() string {
 	return text
 }
 
-// bytesOf returns the size of packages.
-func bytesOf(entries []builder.Entry) string {
-	size := int64(0)
-	for _, e := range entries {
-		size += e.Size
-	}
-	return ui.Size(size)
-}
-
 // providers returns the providers that the search finds, each with its versions, the newest first.
 func (p Page) providers() (all []pageProvider) {
 	words := strings.Fields(strings.ToLower(p.Search))
@@ -119,10 +112,10 @@ func (p Page) providers() (all []pageProvider) {
 	slices.SortStableFunc(entries, func(a, b builder.Entry) int {
 		return cmp.Or(a.ID.Provider.Compare(b.ID.Provider), b.ID.Version.Compare(a.ID.Version))
 	})
-	for _, of := range grouped(entries, func(e builder.Entry) sources.Provider { return e.ID.Provider }) {
-		id, versions := of[0].ID, grouped(of, func(e builder.Entry) sources.Version { return e.ID.Version })
+	for _, of := range report.GroupBy(entries, func(e builder.Entry) sources.Provider { return e.ID.Provider }) {
+		id, versions := of[0].ID, report.GroupBy(of, func(e builder.Entry) sources.Version { return e.ID.Version })
 		one := pageProvider{Address: id.Provider.String()}
-		one.Summary = fmt.Sprintf("%s, newest %s, %s", ui.Count(len(versions), "version"), id.Version, bytesOf(of))
+		one.Summary = fmt.Sprintf("%s, newest %s, %s", ui.Count(len(versions), "version"), id.Version, report.BytesOf(of))
 		if p.Listed != nil {
 			one.Stale = stale(p.Listed(id.Provider))
 		}
@@ -154,7 +147,7 @@ func pageRow(entries []builder.Entry) pageVersion {
 		if e.Since.Before(since) {
 			since = e.Since
 		}
-		text, verdict := verifiedAs(e.Stored.Report), e.Stored.Report.Verdict
+		text, verdict := report.VerificationOf(e.Stored.Report).As(), e.Stored.Report.Verdict
 		switch {
 		case e.Err != nil:
 			text = "damaged"
@@ -168,7 +161,7 @@ func pageRow(entries []builder.Entry) pageVersion {
 	}
 	slices.Sort(platforms)
 	return pageVersion{
-		entries[0].ID.Version.String(), strings.Join(platforms, ", "), strings.Join(unique(verified), "; "), class,
-		bytesOf(entries), since.UTC().Format(time.DateOnly),
+		entries[0].ID.Version.String(), strings.Join(platforms, ", "), strings.Join(report.Unique(verified), "; "), class,
+		report.BytesOf(entries), since.UTC().Format(time.DateOnly),
 	}
 }

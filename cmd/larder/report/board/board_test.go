@@ -1,4 +1,4 @@
-package report
+package board
 
 import (
 	"errors"
@@ -35,15 +35,18 @@ func pkg(t *testing.T, text string) sources.PackageID {
 	return sourcetest.PackageID(t, name, number, sources.CurrentPlatform().String())
 }
 
-// boardAt returns a board with the names of packages that users see.
-func boardAt(c *clock) *board {
-	b := newBoard()
-	b.now, b.named = c.now, New(nil, nil).Package
+// boardAt returns a board with short names of packages.
+func boardAt(c *clock) *Board {
+	b := New(func(id sources.PackageID) string {
+		text := strings.TrimPrefix(id.Provider.String(), "registry.terraform.io/")
+		return strings.TrimSpace(text + " " + id.Version.String())
+	})
+	b.Now = c.now
 	return b
 }
 
 // busy returns a board with items of all kinds.
-func busy(t *testing.T, c *clock) *board {
+func busy(t *testing.T, c *clock) *Board {
 	b := boardAt(c)
 	one, two, other := pkg(t, "acme/one 1.2.0"), pkg(t, "acme/another-one 10.0.0"), pkg(t, "other.test/acme/one 1.0.0")
 	for _, e := range []acquire.Event{
@@ -60,12 +63,12 @@ func busy(t *testing.T, c *clock) *board {
 		{Step: acquire.Failed, Package: pkg(t, "acme/bad"), Err: errors.New("bad")},
 		{Step: acquire.Fetching, Package: other, Source: "mirror\nhttps://mirror.test/\x1b[2J", URL: "https://there.test/other.zip"},
 	} {
-		b.event("", e)
+		b.Event("", e)
 	}
-	b.event("a/b", acquire.Event{Step: acquire.Querying, Package: pkg(t, "acme/third")})
+	b.Event("a/b", acquire.Event{Step: acquire.Querying, Package: pkg(t, "acme/third")})
 	c.after(2 * time.Second)
-	b.event("", acquire.Event{Step: acquire.Arriving, Package: one, Done: 61e6, Size: 121e6})
-	b.retry(fetch.Event{URL: "https://there.test/other.zip", Try: 2, Wait: 3 * time.Second, Err: errors.New("503 Service Unavailable")})
+	b.Event("", acquire.Event{Step: acquire.Arriving, Package: one, Done: 61e6, Size: 121e6})
+	b.Retry(fetch.Event{URL: "https://there.test/other.zip", Try: 2, Wait: 3 * time.Second, Err: errors.New("503 Service Unavailable")})
 	return b
 }
 
@@ -119,13 +122,13 @@ func TestStateIsOneLine(t *testing.T) {
 func TestLinesComeSoon(t *testing.T) {
 	c := newClock()
 	b := boardAt(c)
-	b.event("", acquire.Event{Step: acquire.Chosen, Package: pkg(t, "acme/one 1.2.0")})
+	b.Event("", acquire.Event{Step: acquire.Chosen, Package: pkg(t, "acme/one 1.2.0")})
 	lines := b.Lines(80, 24, false)
 	sourcetest.Expect(t, lines == nil, "at once: %q", lines)
 	c.after(soon)
 	lines = b.Lines(80, 24, false)
 	sourcetest.Equal(t, len(lines), 2, "soon", lines)
-	b.event("", acquire.Event{Step: acquire.Installed, Package: pkg(t, "acme/one 1.2.0")})
+	b.Event("", acquire.Event{Step: acquire.Installed, Package: pkg(t, "acme/one 1.2.0")})
 	lines = b.Lines(80, 24, false)
 	sourcetest.Expect(t, lines == nil, "when it is done: %q", lines)
 }
@@ -136,18 +139,18 @@ func TestTotal(t *testing.T) {
 	b := boardAt(c)
 	one, two := pkg(t, "acme/one 1.2.0"), pkg(t, "acme/two 1.2.0")
 	for _, id := range []sources.PackageID{one, two} {
-		b.event("", acquire.Event{Step: acquire.Fetching, Package: id})
-		b.event("", acquire.Event{Step: acquire.Arriving, Package: id, Done: 0, Size: 100e6})
+		b.Event("", acquire.Event{Step: acquire.Fetching, Package: id})
+		b.Event("", acquire.Event{Step: acquire.Arriving, Package: id, Done: 0, Size: 100e6})
 	}
 	for range 10 {
 		c.after(time.Second)
 		one, two := b.items[0], b.items[1]
-		b.event("", acquire.Event{Step: acquire.Arriving, Package: one.id, Done: one.done + 8e6, Size: 100e6})
-		b.event("", acquire.Event{Step: acquire.Arriving, Package: two.id, Done: two.done + 2e6, Size: 100e6})
+		b.Event("", acquire.Event{Step: acquire.Arriving, Package: one.id, Done: one.done + 8e6, Size: 100e6})
+		b.Event("", acquire.Event{Step: acquire.Arriving, Package: two.id, Done: two.done + 2e6, Size: 100e6})
 	}
 	lines := b.Lines(100, 24, false)
 	sourcetest.Equal(t, lines[2], "0 of 2 packages  ━━━━━━━━━━──────────   50%  100/200 MB, 10 MB/s, 10s left")
-	b.event("", acquire.Event{Step: acquire.Installed, Package: one})
+	b.Event("", acquire.Event{Step: acquire.Installed, Package: one})
 	sourcetest.Equal(t, b.Lines(100, 24, false)[1], "1 of 2 packages  ━━━━━━━━━━━─────────   55%  100/180 MB, 10 MB/s, 8s left")
 }
 
@@ -155,10 +158,10 @@ func TestTotal(t *testing.T) {
 func TestWaitingForTheCache(t *testing.T) {
 	c := newClock()
 	b := boardAt(c)
-	b.event("", acquire.Event{Step: acquire.Waiting, Text: "somebody"})
+	b.Event("", acquire.Event{Step: acquire.Waiting, Text: "somebody"})
 	c.after(time.Second)
 	sourcetest.EqualSlices(t, b.Lines(80, 24, false), []string{"plugin cache  waiting for somebody"})
-	b.event("a", acquire.Event{Step: acquire.Querying, Package: pkg(t, "acme/one")})
+	b.Event("a", acquire.Event{Step: acquire.Querying, Package: pkg(t, "acme/one")})
 	got := b.Lines(80, 24, false)
 	sourcetest.Expect(t, len(got) == 2 && !strings.Contains(got[0], "waiting"), "got %q", got)
 }
@@ -168,20 +171,20 @@ func TestOneLineForAPackage(t *testing.T) {
 	c := newClock()
 	b := boardAt(c)
 	one := pkg(t, "acme/one 1.2.0")
-	b.event("a", acquire.Event{Step: acquire.Chosen, Package: one})
-	b.event("b", acquire.Event{Step: acquire.Chosen, Package: one})
-	b.event("b", acquire.Event{Step: acquire.Fetching, Package: one})
-	b.event("b", acquire.Event{Step: acquire.Arriving, Package: one, Done: 0, Size: 4e6})
-	b.event("", acquire.Event{Step: acquire.Waiting, Package: one, Text: "ourselves"})
+	b.Event("a", acquire.Event{Step: acquire.Chosen, Package: one})
+	b.Event("b", acquire.Event{Step: acquire.Chosen, Package: one})
+	b.Event("b", acquire.Event{Step: acquire.Fetching, Package: one})
+	b.Event("b", acquire.Event{Step: acquire.Arriving, Package: one, Done: 0, Size: 4e6})
+	b.Event("", acquire.Event{Step: acquire.Waiting, Package: one, Text: "ourselves"})
 	c.after(time.Second)
-	b.event("b", acquire.Event{Step: acquire.Arriving, Package: one, Done: 1e6, Size: 4e6})
+	b.Event("b", acquire.Event{Step: acquire.Arriving, Package: one, Done: 1e6, Size: 4e6})
 	want := []string{
 		"acme/one 1.2.0  ━━━━━───────────────   25%  1.0/4.0 MB for b",
 		"0 of 1 package  ━━━━━───────────────   25%  1.0/4.0 MB, 1.0 MB/s, 3s left",
 	}
 	sourcetest.EqualSlices(t, b.Lines(100, 24, false), want)
-	b.event("b", acquire.Event{Step: acquire.Installed, Package: one})
-	b.event("a", acquire.Event{Step: acquire.Stored, Package: one})
+	b.Event("b", acquire.Event{Step: acquire.Installed, Package: one})
+	b.Event("a", acquire.Event{Step: acquire.Stored, Package: one})
 	sourcetest.EqualSlices(t, b.Lines(100, 24, false), []string{
 		"acme/one 1.2.0  linking for a",
 		"1 of 1 package  ━━━━━━━━━━━━━━━━━━━━  100%  1.0/1.0 MB, 1.0 MB/s",
@@ -193,10 +196,10 @@ func TestTurn(t *testing.T) {
 	c := newClock()
 	b := boardAt(c)
 	one := pkg(t, "acme/one 1.2.0")
-	b.event("", acquire.Event{Step: acquire.Fetching, Package: one, Source: "there", URL: "https://there.test/one.zip"})
-	b.turn(fetch.Event{URL: "https://there.test/one.zip", Host: "there.test"})
+	b.Event("", acquire.Event{Step: acquire.Fetching, Package: one, Source: "there", URL: "https://there.test/one.zip"})
+	b.Turn(fetch.Event{URL: "https://there.test/one.zip", Host: "there.test"})
 	sourcetest.Equal(t, b.bar(b.items[0], c.now()).Text, "waiting for other downloads from there.test")
-	b.event("", acquire.Event{Step: acquire.Arriving, Package: one, Done: 1e6})
+	b.Event("", acquire.Event{Step: acquire.Arriving, Package: one, Done: 1e6})
 	sourcetest.Equal(t, b.bar(b.items[0], c.now()).Text, "1.0 MB")
 }
 
@@ -204,12 +207,12 @@ func TestTurn(t *testing.T) {
 func TestWork(t *testing.T) {
 	c := newClock()
 	b := boardAt(c)
-	b.work(0, 20e6)
+	b.Work(0, 20e6)
 	c.after(time.Second)
-	b.work(5e6, 20e6)
+	b.Work(5e6, 20e6)
 	sourcetest.EqualSlices(t, b.Lines(100, 24, false), []string{"verifying  ━━━━━───────────────   25%  5.0/20 MB, 5.0 MB/s, 3s left"})
 	sourcetest.Equal(t, b.Summary(), "5.0/20 MB, 5.0 MB/s, 3s left")
-	b.end(sources.PackageID{})
+	b.End(sources.PackageID{})
 	sourcetest.Equal(t, b.Summary(), "", "afterwards")
 }
 

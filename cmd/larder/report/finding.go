@@ -1,0 +1,242 @@
+package report
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/larder-cli/larder/cmd/larder/ui"
+	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/store"
+)
+
+// A Severity is how bad a finding is.
+type Severity string
+
+// The severities.
+const (
+	Healthy Severity = "ok"      // doctor found nothing in an area
+	Risky   Severity = "warning" // works, but not as people expect
+	Broken  Severity = "error"   // fails, or loses something
+)
+
+// A Finding is a problem that a command has found: an error, a warning, or what verify, repair, lock --check, check and
+// doctor look for. Those with the same cause are shown as one, see [byCause].
+type Finding struct {
+	Typed    `type:"finding"`
+	Kind     string   `json:"kind,omitempty"` // permanent name; errors and warnings have none, and are [Diagnostic]s in JSON
+	Severity Severity `json:"severity"`
+	Area     string   `json:"area,omitempty"` // what doctor examined, such as "plugin cache"
+	Text     string   `json:"text"`           // what is wrong, without a full stop
+	Why      string   `json:"why,omitempty"`  // why it matters, likewise
+	Subject
+	Hints   []string     `json:"hints,omitempty"`   // what to do about it
+	Members []Member     `json:"members,omitempty"` // of several findings with the same cause
+	Related []Place      `json:"related,omitempty"` // what it contradicts: rules of a policy, constraints, a mirror
+	Hash    sources.Hash `json:"hash,omitempty"`
+	Do      string       `json:"do,omitempty"`    // how it was repaired, or would be
+	Fetch   bool         `json:"fetch,omitempty"` // by fetching the package again
+	DryRun  bool         `json:"dry_run,omitempty"`
+
+	module string // path of the root module; empty if there is only one
+	line   string // what people see if it has no members, if it is something else than the text; it names the subject
+	cause  string // what people see if it has members; empty if the finding is always shown separately
+	named  bool   // cause leaves out the names of the members
+	hinted bool   // each hint names its member
+	found  bool   // a result of a check, shown without a label
+}
+
+// A Diagnostic is an error or a warning in JSON.
+type Diagnostic struct {
+	Typed    `type:"diagnostic"`
+	Severity Severity `json:"severity"`
+	Text     string   `json:"text"`
+	Subject
+	Hints   []string `json:"hints,omitempty"`
+	Members []Member `json:"members,omitempty"`
+}
+
+// A Subject is what a finding is about: a place, or a provider or package.
+type Subject struct {
+	File     string `json:"file,omitempty"` // or a directory; of a package in a store, its path there
+	Line     int    `json:"line,omitempty"`
+	Column   int    `json:"column,omitempty"`
+	Provider string `json:"provider,omitempty"`
+	Version  string `json:"version,omitempty"`
+	Platform string `json:"platform,omitempty"`
+}
+
+// At returns a place as a subject. The line may be 0.
+func At(file string, line int) Subject { return Subject{File: file, Line: line} }
+
+// Place returns the place of the subject.
+func (s Subject) Place() Place { return Place{s.File, s.Line} }
+
+// name returns the package, provider or place, which text about it begins with.
+func (s Subject) name() string {
+	if s.Provider == "" {
+		place := sources.Diagnostic{File: s.File, Line: s.Line, Column: s.Column}.String()
+		return strings.TrimSuffix(place, ": ")
+	}
+	return strings.TrimSpace(s.Provider + " " + s.Version + " " + s.Platform)
+}
+
+// A Member is what one of several findings with the same cause is about.
+type Member struct {
+	Module string `json:"module,omitempty"`
+	Subject
+}
+
+// About returns the finding for a provider, with a version unless that is zero.
+func (f Finding) About(p sources.Provider, v sources.Version) Finding {
+	f.Provider, f.Version = p.String(), v.String()
+	return f
+}
+
+// Shown returns the finding with another text for people.
+func (f Finding) Shown(line string) Finding {
+	f.line = line
+	return f
+}
+
+// Message returns the text with the provider, which the text of an error has.
+func (f Finding) Message() string {
+	if f.Provider == "" || f.Kind == "" {
+		return f.Text
+	}
+	return strings.TrimSpace(f.Provider+" "+f.Version) + ": " + f.Text
+}
+
+// FindingOf returns a finding of a verification.
+func FindingOf(f *store.Finding) Finding {
+	found := Finding{Kind: string(f.Kind), Severity: Broken, Text: f.Text(), Subject: At(f.Path, 0), line: sources.Text(f)}
+	if f.Package != nil {
+		found.setPackage(*f.Package)
+	}
+	return found
+}
+
+// FindingsOf returns the findings of a verification.
+func FindingsOf(all []*store.Finding) (found []Finding) {
+	for _, f := range all {
+		found = append(found, FindingOf(f))
+	}
+	return found
+}
+
+// ErrorFindings returns the findings that the errors joined in err are, without warnings.
+func (o *Output) ErrorFindings(err error) (all []Finding) {
+	for _, err := range sources.Errors(err) {
+		_, told := errors.AsType[*ToldError](err)
+		missing, modules := errors.AsType[*MissingModules](err)
+		many, diagnostics := errors.AsType[*sources.DiagnosticsError](err)
+		switch {
+		case told:
+		case modules:
+			all = append(all, o.missingModules(missing, sources.Hints(err))...)
+		case diagnostics:
+			ds := slices.DeleteFunc(slices.Clone(many.Diagnostics), func(d sources.Diagnostic) bool { return d.Warning })
+			all = append(all, o.diagnostics(ds, sources.Hints(err)...)...)
+		default:
+			all = append(all, o.errorFinding(err, Broken))
+		}
+	}
+	return all
+}
+
+// errorFinding returns the finding that an error is. The package or provider is its subject.
+func (o *Output) errorFinding(err error, severity Severity) Finding {
+	_, found := errors.AsType[FoundError](err)
+	f := Finding{Severity: severity, Text: sources.Text(err), Hints: hintsOf(err), module: o.module, found: found}
+	if pkg, ok := errors.AsType[*sources.PackageError](err); ok {
+		f.setPackage(pkg.ID)
+	} else if provider, ok := errors.AsType[*sources.ProviderError](err); ok {
+		f.Provider = provider.Provider.String()
+	} else if missing, ok := errors.AsType[*sources.NotFoundError](err); ok {
+		f.Provider = missing.Provider.String()
+	}
+	f.line, f.cause = f.Text, sources.Cause(err)
+	if f.cause != "" && f.Provider != "" {
+		f.named, f.hinted = true, errors.Is(err, sources.ErrNoPlatform)
+	}
+	return f
+}
+
+// maxFaults is the number of errors shown for one input.
+const maxFaults = 50
+
+// diagnostics returns the findings that the diagnostics of an input are, up to maxFaults. The hints apply to all of them.
+func (o *Output) diagnostics(ds sources.Diagnostics, hints ...string) (all []Finding) {
+	for i, d := range ds[:min(len(ds), maxFaults)] {
+		f := Finding{Severity: Broken, Text: d.Text, Subject: Subject{File: d.File, Line: d.Line, Column: d.Column}, module: o.module}
+		if d.Warning {
+			f.Severity = Risky
+		}
+		if d.Hint != "" {
+			f.Hints = []string{d.Hint}
+		}
+		if i == min(len(ds), maxFaults)-1 {
+			f.Hints = append(f.Hints, hints...)
+		}
+		if f.line = d.String(); o.module != "" && d.File != "" {
+			f.cause, f.named = d.Text, true
+		}
+		all = append(all, f)
+	}
+	if more := len(ds) - maxFaults; more > 0 {
+		text := fmt.Sprintf("and %d more errors", more)
+		all = append(all, Finding{Severity: Broken, Text: text, module: o.module, line: text})
+	}
+	return all
+}
+
+// MissingModules is the error for a root module that calls modules that are not installed, or not
+// as it requires. The calls are one line, and several root modules are one message: a checkout
+// has hundreds of such calls, and one command installs the modules of all.
+type MissingModules struct {
+	Root  string              // as messages name it; empty if there is only one
+	Calls sources.Diagnostics // never empty
+}
+
+// Error names a single call, or the places of some of many.
+func (e *MissingModules) Error() string {
+	if len(e.Calls) == 1 {
+		return e.Calls[0].String()
+	}
+	var at []string
+	for _, c := range e.Calls {
+		at = append(at, Place{c.File, c.Line}.String())
+	}
+	return fmt.Sprintf("%d modules are not installed as required, at %s", len(e.Calls), ui.Some(at, few))
+}
+
+// missingModules returns the findings that the error is. In JSON, each call is one. With --verbose, each root module has
+// its message.
+func (o *Output) missingModules(e *MissingModules, hints []string) (all []Finding) {
+	if o.JSON {
+		if o.module == "" && e.Root != "" {
+			o = o.ForModule(e.Root, ".")
+		}
+		for i := range e.Calls {
+			all = append(all, o.diagnostics(e.Calls[i:i+1], hints...)...)
+		}
+		return all
+	}
+	f, one := Finding{Severity: Broken, Text: e.Error(), Hints: hints, module: e.Root, line: e.Error()}, len(e.Calls) == 1
+	if one {
+		f.Subject = Subject{File: e.Calls[0].File, Line: e.Calls[0].Line, Column: e.Calls[0].Column}
+	}
+	switch f.hinted = true; { // for each engine
+	case o.Level < Verbose:
+		f.cause = "modules are not installed as required"
+	case one:
+		f.cause, f.named = e.Calls[0].Text, true
+	}
+	return []Finding{f}
+}
+
+// setPackage makes a package the subject.
+func (s *Subject) setPackage(id sources.PackageID) {
+	s.Provider, s.Version, s.Platform = id.Provider.String(), id.Version.String(), id.Platform.String()
+}
