@@ -30,8 +30,8 @@ type attempt struct {
 	ctx    context.Context // of the requests, which the attempt can cancel
 	cancel context.CancelCauseFunc
 	timer  *time.Timer // of the last wait
-	tries  *tries
-	try    *try // of a Call that the request belongs to, or nil
+	try    *try        // of a Call that the request belongs to, or nil
+	pauses int         // of the host in a row, when the last request was sent
 
 	archive bool                // whether the requests have connections of their own
 	limited bool                // whether each request needs a slot of its host
@@ -53,8 +53,8 @@ type attempt struct {
 type attemptKey struct{}
 
 // attempt returns an attempt with the context of its requests. The caller must call stop.
-func (c *Client) attempt(ctx context.Context, t *tries) *attempt {
-	a := &attempt{tries: t, limit: maxArchive, window: c.opts.Timeout, idle: math.MaxInt64, budget: math.MaxInt64}
+func (c *Client) attempt(ctx context.Context) *attempt {
+	a := &attempt{limit: maxArchive, window: c.opts.Timeout, idle: math.MaxInt64, budget: math.MaxInt64}
 	a.floor = max(1, int(minRate*a.window.Seconds()))
 	ctx, a.cancel = context.WithCancelCause(ctx)
 	a.ctx = context.WithValue(ctx, attemptKey{}, a)

@@ -33,10 +33,9 @@ func (c *Client) Call(ctx context.Context, call Call, f func(context.Context) er
 	if err != nil {
 		return err
 	}
-	tries := &tries{most: cmp.Or(call.Tries, c.opts.Tries)}
 	var own error // is final, and not that of a request
-	err = c.retry(ctx, u, tries, func() (bool, error) {
-		t := &try{call: call, tries: tries}
+	err = c.retry(ctx, u, tries{most: cmp.Or(call.Tries, c.opts.Tries)}, func() (bool, error) {
+		t := &try{call: call}
 		err := f(context.WithValue(ctx, tryKey{}, t))
 		t.mu.Lock()
 		defer t.mu.Unlock()
@@ -103,8 +102,7 @@ type tryKey struct{}
 
 // A try is one of those of a Call.
 type try struct {
-	call  Call
-	tries *tries
+	call Call
 
 	mu     sync.Mutex
 	told   int64     // number of bytes that Sent was called with
@@ -138,7 +136,7 @@ func (t *try) count(n int64) {
 func (c *Client) RoundTrip(req *http.Request) (*http.Response, error) {
 	t, ok := req.Context().Value(tryKey{}).(*try)
 	if !ok {
-		t = &try{tries: &tries{most: 1}}
+		t = &try{}
 	}
 	resp, err := c.send(t, req)
 	if err == nil && (resp.StatusCode >= 400 || t.call.Stay && resp.StatusCode >= 300) {
@@ -160,7 +158,7 @@ func (c *Client) send(t *try, req *http.Request) (*http.Response, error) {
 	if err != nil {
 		return nil, errors.Unwrap(err)
 	}
-	a := c.attempt(req.Context(), t.tries)
+	a := c.attempt(req.Context())
 	a.archive = req.ContentLength >= largeRequest
 	a.try, a.limit = t, cmp.Or(t.call.Limit, defaultLimit)
 	if req.Method != http.MethodGet && req.Method != http.MethodHead {

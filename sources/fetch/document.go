@@ -55,9 +55,9 @@ func (c *Client) Document(ctx context.Context, r Request) (*Document, error) {
 		return nil, err
 	}
 	var doc *Document
-	t := &tries{about: r, most: cmp.Or(r.Tries, c.opts.Tries)}
+	t := tries{about: r, most: cmp.Or(r.Tries, c.opts.Tries)}
 	err = c.retry(ctx, u, t, func() (bool, error) {
-		doc, err = c.document(ctx, u, t, r)
+		doc, err = c.document(ctx, u, r)
 		return false, err
 	})
 	if err != nil {
@@ -67,12 +67,12 @@ func (c *Client) Document(ctx context.Context, r Request) (*Document, error) {
 }
 
 // document fetches and reads the document in a single try. If it turns out to be large, that needs a slot.
-func (c *Client) document(ctx context.Context, u *url.URL, t *tries, r Request) (*Document, error) {
+func (c *Client) document(ctx context.Context, u *url.URL, r Request) (*Document, error) {
 	header, err := c.header(ctx, u, &r)
 	if err != nil {
 		return nil, err
 	}
-	try := c.attempt(ctx, t)
+	try := c.attempt(ctx)
 	defer try.stop()
 	try.limit = cmp.Or(r.Limit, defaultLimit)
 	rules := redirects{cmp.Or(r.Redirects, defaultRedirects), r.SameHost, r.Plain}

@@ -76,7 +76,7 @@ func (c *Client) Download(ctx context.Context, from Archive, stage Stage) error 
 	}
 	d.reached = d.have
 	d.tries = tries{most: cmp.Or(from.Tries, c.opts.DownloadTries), stalls: maxStalls}
-	err := c.retry(ctx, d.url, &d.tries, func() (bool, error) {
+	err := c.retry(ctx, d.url, d.tries, func() (bool, error) {
 		err := d.request(ctx)
 		if status, ok := errors.AsType[*StatusError](err); ok && status.expired() && d.renew(ctx) {
 			err = d.request(ctx)
@@ -147,7 +147,7 @@ func (d *download) renew(ctx context.Context) bool {
 func (d *download) request(ctx context.Context) error {
 	rest := d.have > 0 && d.validator != "" && d.useless < maxUseless
 	before, opts := d.have, d.client.opts
-	try := d.client.attempt(ctx, &d.tries)
+	try := d.client.attempt(ctx)
 	defer try.stop()
 	try.firstByte, try.limited = opts.FirstByte, true
 	a, err := d.ask(try, rest)

@@ -58,7 +58,7 @@ func (d *download) inParts(ctx context.Context, a *answer, rate float64) (all bo
 	defer spool.Close()
 	p := &parts{download: d, first: a, spool: spool, within: maxLatency}
 	var probe bytes.Buffer
-	if _, err := p.request(ctx, &tries{most: 1}, &probe, d.have, d.have+bufferSize); err != nil {
+	if _, err := p.request(ctx, &probe, d.have, d.have+bufferSize); err != nil {
 		return false, ctx.Err()
 	}
 	a.resp.Body.Close()
@@ -116,9 +116,9 @@ func (p *parts) span(part int) (begin, end, at int64) {
 // fetch downloads a part to the spool. Whatever fails, a single connection may not need it.
 func (p *parts) fetch(ctx context.Context, part int) error {
 	begin, end, at := p.span(part)
-	t := &tries{most: min(p.tries.most, partTries)}
+	t := tries{most: min(p.tries.most, partTries)}
 	err := p.client.retry(ctx, p.url, t, func() (bool, error) {
-		n, err := p.request(ctx, t, io.NewOffsetWriter(p.spool, at), begin, end)
+		n, err := p.request(ctx, io.NewOffsetWriter(p.spool, at), begin, end)
 		begin, at = begin+n, at+n
 		return n >= bufferSize, elsewhere(p.url, p.first.at, err)
 	})
@@ -129,8 +129,8 @@ func (p *parts) fetch(ctx context.Context, part int) error {
 }
 
 // request sends one request for a range of the archive, and returns how many bytes it wrote.
-func (p *parts) request(ctx context.Context, t *tries, to io.Writer, begin, end int64) (n int64, err error) {
-	try := p.client.attempt(ctx, t)
+func (p *parts) request(ctx context.Context, to io.Writer, begin, end int64) (n int64, err error) {
+	try := p.client.attempt(ctx)
 	defer try.stop()
 	try.budget = p.within
 	a, err := p.get(try, p.first.at, p.first.header, fmt.Sprintf("bytes=%d-%d", begin, end-1))

@@ -40,7 +40,7 @@ func (a *answer) refusal() error {
 	resp.Body, resp.ContentLength = io.NopCloser(&body), int64(body.Len())
 	busy := err.Code == http.StatusTooManyRequests || err.Code == http.StatusServiceUnavailable
 	if err.Temporary() && (busy || err.after > 0) {
-		return &unavailable{err, c.host(at), err.after}
+		return c.host(at).unavailable(resp.Request, err, err.after)
 	}
 	switch proxy, variable, _ := c.proxyOf(at); {
 	case proxy == nil || at.Scheme != "http":

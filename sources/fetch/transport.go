@@ -172,7 +172,6 @@ type host struct {
 	name  sources.Host        // empty if nothing can be configured for the host
 	slots *semaphore.Weighted // for the archives being downloaded
 	asks  atomic.Bool         // requests a client certificate, but none is configured
-	lost  atomic.Bool         // could not be reached by all tries of a request, and has not answered since
 
 	reported atomic.Int64 // time of the last event about an unavailable host, in nanoseconds
 
@@ -184,8 +183,7 @@ type host struct {
 	options HostOptions              // only for https
 	own     map[bool]*http.Transport // if it has TLS options: for documents and, at true, for archives
 	until   time.Time                // the end of the last pause; zero if there was none
-	waited  bool                     // whether a request has waited for that
-	pauses  int                      // number of pauses since the last good answer
+	pauses  int                      // number of pauses in a row, without a good answer in between
 }
 
 // host returns the state of the host of u.
