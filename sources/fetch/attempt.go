@@ -6,6 +6,7 @@ import (
 	"io"
 	"math"
 	"net/http"
+	"net/url"
 	"time"
 
 	"golang.org/x/sync/semaphore"
@@ -31,7 +32,8 @@ type attempt struct {
 	cancel context.CancelCauseFunc
 	timer  *time.Timer // of the last wait
 	try    *try        // of a Call that the request belongs to, or nil
-	pauses int         // of the host in a row, when the last request was sent
+	at     *url.URL    // of the last request
+	pauses int         // of its host in a row, when it was sent
 
 	archive bool                // whether the requests have connections of their own
 	limited bool                // whether each request needs a slot of its host
@@ -52,9 +54,9 @@ type attempt struct {
 // attemptKey is the key of the *attempt in a context.
 type attemptKey struct{}
 
-// attempt returns an attempt with the context of its requests. The caller must call stop.
-func (c *Client) attempt(ctx context.Context) *attempt {
-	a := &attempt{limit: maxArchive, window: c.opts.Timeout, idle: math.MaxInt64, budget: math.MaxInt64}
+// attempt returns an attempt for a URL. The caller must call stop.
+func (c *Client) attempt(ctx context.Context, u *url.URL) *attempt {
+	a := &attempt{at: u, limit: maxArchive, window: c.opts.Timeout, idle: math.MaxInt64, budget: math.MaxInt64}
 	a.floor = max(1, int(minRate*a.window.Seconds()))
 	ctx, a.cancel = context.WithCancelCause(ctx)
 	a.ctx = context.WithValue(ctx, attemptKey{}, a)

@@ -34,7 +34,7 @@ func (c *Client) Call(ctx context.Context, call Call, f func(context.Context) er
 		return err
 	}
 	var own error // is final, and not that of a request
-	err = c.retry(ctx, u, tries{most: cmp.Or(call.Tries, c.opts.Tries)}, func() (bool, error) {
+	err = c.retry(ctx, u, tries{most: cmp.Or(call.Tries, c.opts.Tries)}, func(*attempt) (bool, error) {
 		t := &try{call: call}
 		err := f(context.WithValue(ctx, tryKey{}, t))
 		t.mu.Lock()
@@ -140,7 +140,7 @@ func (c *Client) RoundTrip(req *http.Request) (*http.Response, error) {
 	}
 	resp, err := c.send(t, req)
 	if err == nil && (resp.StatusCode >= 400 || t.call.Stay && resp.StatusCode >= 300) {
-		err = (&answer{client: c, resp: resp, asked: req.URL, at: req.URL}).refusal()
+		err = (&answer{client: c, resp: resp, at: req.URL}).refusal()
 	}
 	t.end(err)
 	if status, refused := errors.AsType[*StatusError](err); err == nil || refused && !status.Temporary() && resp != nil {
@@ -158,7 +158,7 @@ func (c *Client) send(t *try, req *http.Request) (*http.Response, error) {
 	if err != nil {
 		return nil, errors.Unwrap(err)
 	}
-	a := c.attempt(req.Context())
+	a := c.attempt(req.Context(), u)
 	a.archive = req.ContentLength >= largeRequest
 	a.try, a.limit = t, cmp.Or(t.call.Limit, defaultLimit)
 	if req.Method != http.MethodGet && req.Method != http.MethodHead {

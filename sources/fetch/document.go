@@ -56,8 +56,8 @@ func (c *Client) Document(ctx context.Context, r Request) (*Document, error) {
 	}
 	var doc *Document
 	t := tries{about: r, most: cmp.Or(r.Tries, c.opts.Tries)}
-	err = c.retry(ctx, u, t, func() (bool, error) {
-		doc, err = c.document(ctx, u, r)
+	err = c.retry(ctx, u, t, func(a *attempt) (bool, error) {
+		doc, err = c.document(a, r)
 		return false, err
 	})
 	if err != nil {
@@ -67,22 +67,20 @@ func (c *Client) Document(ctx context.Context, r Request) (*Document, error) {
 }
 
 // document fetches and reads the document in a single try. If it turns out to be large, that needs a slot.
-func (c *Client) document(ctx context.Context, u *url.URL, r Request) (*Document, error) {
-	header, err := c.header(ctx, u, &r)
+func (c *Client) document(try *attempt, r Request) (*Document, error) {
+	header, err := c.header(try.ctx, try.at, &r)
 	if err != nil {
 		return nil, err
 	}
-	try := c.attempt(ctx)
-	defer try.stop()
 	try.limit = cmp.Or(r.Limit, defaultLimit)
 	rules := redirects{cmp.Or(r.Redirects, defaultRedirects), r.SameHost, r.Plain}
-	a, err := c.follow(try, u, header, rules)
+	a, err := c.follow(try, header, rules)
 	if err != nil {
 		return nil, err
 	}
 	defer a.resp.Body.Close()
 	if a.resp.StatusCode != http.StatusOK {
-		return nil, a.fail(a.refusal())
+		return nil, a.refusal()
 	}
 	try.budget = documentWindows * c.opts.Timeout
 	body, err := io.ReadAll(io.LimitReader(a.resp.Body, smallDocument))
@@ -93,7 +91,7 @@ func (c *Client) document(ctx context.Context, u *url.URL, r Request) (*Document
 		}
 	}
 	if err != nil {
-		return nil, a.fail(err)
+		return nil, err
 	}
 	doc := &Document{Body: body, URL: a.at, Header: a.resp.Header, answer: a}
 	if r.Read != nil {

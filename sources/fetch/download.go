@@ -76,10 +76,10 @@ func (c *Client) Download(ctx context.Context, from Archive, stage Stage) error 
 	}
 	d.reached = d.have
 	d.tries = tries{most: cmp.Or(from.Tries, c.opts.DownloadTries), stalls: maxStalls}
-	err := c.retry(ctx, d.url, d.tries, func() (bool, error) {
-		err := d.request(ctx)
+	err := c.retry(ctx, d.url, d.tries, func(try *attempt) (bool, error) {
+		err := d.request(try)
 		if status, ok := errors.AsType[*StatusError](err); ok && status.expired() && d.renew(ctx) {
-			err = d.request(ctx)
+			err = d.request(try)
 		}
 		if d.have < d.reached+bufferSize {
 			return false, err
@@ -144,11 +144,9 @@ func (d *download) renew(ctx context.Context) bool {
 
 // request requests the missing bytes once, and keeps those that arrive. After several requests for the rest that
 // brought nothing, it requests the whole archive, and keeps the received part until that begins to arrive.
-func (d *download) request(ctx context.Context) error {
+func (d *download) request(try *attempt) error {
 	rest := d.have > 0 && d.validator != "" && d.useless < maxUseless
 	before, opts := d.have, d.client.opts
-	try := d.client.attempt(ctx)
-	defer try.stop()
 	try.firstByte, try.limited = opts.FirstByte, true
 	a, err := d.ask(try, rest)
 	if err == nil {
@@ -160,7 +158,6 @@ func (d *download) request(ctx context.Context) error {
 		if err = d.receive(try, a); errors.Is(err, errIdle) {
 			d.idle *= 2
 		}
-		err = a.fail(err)
 	}
 	switch {
 	case err == nil, !rest, d.have != before:
@@ -199,8 +196,8 @@ func (d *download) get(try *attempt, u *url.URL, header http.Header, span string
 	if span != "" && d.validator != "" {
 		header.Set("If-Range", d.validator)
 	}
-	try.archive = true
-	return d.client.follow(try, u, header, redirects{most: defaultRedirects, plain: true}) // archives have checksums
+	try.archive, try.at = true, u
+	return d.client.follow(try, header, redirects{most: defaultRedirects, plain: true}) // archives have checksums
 }
 
 // receive keeps the bytes of an answer.

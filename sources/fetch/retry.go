@@ -17,20 +17,21 @@ type tries struct {
 	stalls int // if the last one has stalled; 0 means most
 }
 
-// retry calls try until it succeeds, returns a permanent error, or has failed too often in a row without progress. If
-// the host is unavailable, its failures count, also those of other requests. The errors have the type *Error.
-func (c *Client) retry(ctx context.Context, u *url.URL, t tries, try func() (progress bool, err error)) error {
+// retry calls try with an attempt until it succeeds, returns a permanent error, or has failed too often in a row without
+// progress. If the host is unavailable, its failures count, also those of other requests. The errors have the type
+// *Error.
+func (c *Client) retry(
+	ctx context.Context, u *url.URL, t tries, try func(a *attempt) (progress bool, err error),
+) error {
 	start, failed := time.Now(), 0
 	for n := 1; ; n++ {
-		progress, err := try()
+		a := c.attempt(ctx, u)
+		progress, err := try(a)
+		a.stop()
 		if err == nil {
 			return nil
 		}
-		at := u
-		if r, ok := errors.AsType[*redirected](err); ok {
-			at = r.at
-		}
-		h := c.host(at)
+		h := c.host(a.at)
 		down, unavailable := errors.AsType[*unavailable](err)
 		if failed++; unavailable {
 			h, failed = down.host, down.failed
@@ -54,7 +55,7 @@ func (c *Client) retry(ctx context.Context, u *url.URL, t tries, try func() (pro
 		if again {
 			now := time.Now().UnixNano()
 			known := now-h.reported.Swap(now) < int64(calm)
-			c.emit(Event{URL: bare(u), Host: at.Host, Try: n, Wait: wait, Err: err, AtMost: atMost, Known: known})
+			c.emit(Event{URL: bare(u), Host: a.at.Host, Try: n, Wait: wait, Err: err, AtMost: atMost, Known: known})
 			if unavailable { // the next request waits for the pause
 				continue
 			}
@@ -62,7 +63,7 @@ func (c *Client) retry(ctx context.Context, u *url.URL, t tries, try func() (pro
 				continue
 			}
 		}
-		return &Error{URL: bare(u), Tries: n, Took: time.Since(start), Err: c.suggest(u, t.about, err)}
+		return &Error{URL: bare(u), Tries: n, Took: time.Since(start), Err: c.suggest(u, t.about, err), at: a.at}
 	}
 }
 
