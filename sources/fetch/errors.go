@@ -66,7 +66,7 @@ func (e *Error) Cause() string {
 	}
 	status, answered := errors.AsType[*StatusError](e.Err)
 	unauthorized := errors.Is(e.Err, ErrUnauthorized) && !(answered && status.ObjectStore)
-	shared := temporary(e.Err) || has[*tls.CertificateVerificationError](e.Err) || namesProxy(e.Err) || unauthorized
+	shared := temporary(e.Err) || has[*tls.CertificateVerificationError](e.Err) || unauthorized
 	if e.at == nil || !shared {
 		return ""
 	}

@@ -24,7 +24,7 @@ type hostKey struct{}
 // explaining is the link that describes why there was no answer.
 func (c *Client) explaining(req *http.Request, next http.RoundTripper) (*http.Response, error) {
 	u, h := req.URL, c.host(req.URL)
-	proxy, _, err := c.proxyOf(u)
+	proxy, variable, err := c.proxyOf(u)
 	if err != nil { // no request can be sent
 		return nil, err
 	}
@@ -36,6 +36,7 @@ func (c *Client) explaining(req *http.Request, next http.RoundTripper) (*http.Re
 	op, isOp := errors.AsType[*net.OpError](err)
 	ofProxy := isOp && op.Op == "proxyconnect" // such as an error of TLS with the proxy
 	switch err = ended(req.Context(), describe(err)); {
+	case unreachable(err) != nil: // because the proxy has refused
 	case has[*net.DNSError](err), isDial(err):
 		down := &UnreachableError{u.Host, err}
 		if proxy != nil {
@@ -43,8 +44,9 @@ func (c *Client) explaining(req *http.Request, next http.RoundTripper) (*http.Re
 		}
 		err = meantHost(down, u.Host, "check the network connection and the proxy settings (HTTPS_PROXY, NO_PROXY); "+
 			"--offline uses the packages on this machine only")
-	case ofProxy || temporary(err):
-		err = c.mayBeProxy(u, err)
+	case proxy != nil && (ofProxy || temporary(err)):
+		err = sources.WithHint(fmt.Errorf("%w (through the proxy %s)", err, proxy.Host),
+			"if %s can be reached without the proxy that %s names, add the host to NO_PROXY", u.Host, variable)
 	}
 	return nil, c.suggestHostOptions(u, h, err)
 }
@@ -66,7 +68,7 @@ func describe(err error) error {
 	certificate, untrusted := errors.AsType[*tls.CertificateVerificationError](err)
 	text, at, hint, final := "", "", "", true
 	switch {
-	case has[proxyError](err):
+	case unreachable(err) != nil:
 		return err
 	case untrusted:
 		text = "TLS: " + strings.TrimPrefix(certificate.Err.Error(), "x509: ")
@@ -174,16 +176,6 @@ func (c *Client) suggestHostOptions(u *url.URL, h *host, err error) error {
 	return err
 }
 
-// A proxyError is caused by a proxy, or may be, so it means nothing about the contents of the host.
-type proxyError struct{ error }
-
-func (e proxyError) Unwrap() error { return e.error }
-
-// namesProxy reports whether err already names the proxy, or the host that can't be reached without one.
-func namesProxy(err error) bool {
-	return has[proxyError](err) || unreachable(err) != nil
-}
-
 // proxyOf returns the proxy for requests to u and the environment variable that sets it, or nil.
 func (c *Client) proxyOf(u *url.URL) (proxy *url.URL, variable string, err error) {
 	if c.opts.Proxy == nil || c.opts.Transport != nil {
@@ -191,18 +183,6 @@ func (c *Client) proxyOf(u *url.URL) (proxy *url.URL, variable string, err error
 	}
 	proxy, err = c.opts.Proxy(&http.Request{URL: u})
 	return proxy, strings.ToUpper(u.Scheme) + "_PROXY", err
-}
-
-// mayBeProxy returns err with the proxy that may have caused it. Without TLS, a proxy can answer in place of the host,
-// and the two cannot be distinguished.
-func (c *Client) mayBeProxy(u *url.URL, err error) error {
-	proxy, variable, _ := c.proxyOf(u)
-	if proxy == nil || namesProxy(err) || errors.Is(err, context.Canceled) {
-		return err
-	}
-	err = proxyError{fmt.Errorf("%w (through the proxy %s)", err, proxy.Host)}
-	return sources.WithHint(err, "this may come from the proxy that %s names: "+
-		"if %s can be reached without it, add the host to NO_PROXY", variable, u.Host)
 }
 
 // checkProxy returns an error if the proxy rejects the connection.
@@ -213,13 +193,15 @@ func checkProxy(_ context.Context, proxy *url.URL, asked *http.Request, resp *ht
 	return refusedByProxy(proxy, "HTTPS_PROXY", asked.Host, resp)
 }
 
-// refusedByProxy returns the error for a rejection of the proxy that a variable names, with a hint.
+// refusedByProxy returns the error for a rejection of the proxy that a variable names, with a hint. It says nothing about
+// the contents of the host.
 func refusedByProxy(proxy *url.URL, variable, host string, resp *http.Response) error {
 	status := &StatusError{Code: resp.StatusCode}
-	err := error(proxyError{fmt.Errorf("the proxy %s refused the connection to %s: %s", proxy.Host, host, status.Error())})
+	err := fmt.Errorf("the proxy %s refused the connection: %s", proxy.Host, status.Error())
 	if status.Temporary() {
 		err = broken{err}
 	}
+	err = &UnreachableError{host, err}
 	if status.Code != http.StatusProxyAuthRequired {
 		name, _, _ := strings.Cut(host, ":")
 		return meantHost(err, name, fmt.Sprintf("ask the operator of the proxy that %s names to allow %s, "+

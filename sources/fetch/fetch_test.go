@@ -323,7 +323,8 @@ func TestProxyThatRefuses(t *testing.T) {
 		at, _ := url.Parse(proxy.URL)
 		at.User = url.UserPassword("user", "secret")
 		_, err := fetch.New(fetch.Options{Proxy: http.ProxyURL(at)}).Document(t.Context(), fetch.Request{URL: tt.url})
-		want := tt.url + ": the proxy " + at.Host + " refused the connection to " + tt.says
+		host, says, _ := strings.Cut(tt.says, ": ")
+		want := "cannot reach " + host + ": the proxy " + at.Host + " refused the connection: " + says
 		sourcetest.Expect(t, err != nil && err.Error() == want, "got %v, want %s", err, want)
 		sourcetest.Equal(t, fmt.Sprint(sources.Hints(err)), "["+tt.hint+"]", "hints")
 		var status *fetch.StatusError

@@ -42,13 +42,10 @@ func (a *answer) refusal() error {
 	if err.Temporary() && (busy || err.after > 0) {
 		return c.host(at).unavailable(resp.Request, err, err.after)
 	}
-	switch proxy, variable, _ := c.proxyOf(at); {
-	case proxy == nil || at.Scheme != "http":
-		return err
-	case err.Code == http.StatusProxyAuthRequired:
+	if proxy, variable, _ := c.proxyOf(at); proxy != nil && at.Scheme == "http" && err.Code == http.StatusProxyAuthRequired {
 		return refusedByProxy(proxy, variable, at.Host, resp)
 	}
-	return c.mayBeProxy(at, err)
+	return err
 }
 
 // instead returns an error if a body that begins with head is an HTML page, or a message in JSON or XML, in place of
