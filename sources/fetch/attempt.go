@@ -2,6 +2,7 @@ package fetch
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"math"
@@ -148,7 +149,7 @@ func (b *body) Read(p []byte) (n int, err error) {
 	switch b.left -= int64(n); {
 	case b.left < 0:
 		err = fmt.Errorf("%w: more than %d bytes", ErrTooLarge, a.limit)
-	case err == nil, err == io.EOF && a.ctx.Err() == nil: //nolint:errorlint // any other one is no end of the body
+	case err == nil, errors.Is(err, io.EOF) && a.ctx.Err() == nil:
 		return n, err
 	default:
 		err = ended(a.ctx, broken{err})

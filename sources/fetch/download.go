@@ -33,8 +33,6 @@ type Archive struct {
 	// From is called for each answer, with the URL that answered after all redirects, without user information and
 	// query. It may be nil.
 	From func(url string)
-
-	peek bool // request the beginning only
 }
 
 // A Stage receives the bytes of an archive.
@@ -170,10 +168,7 @@ func (d *download) request(try *attempt) error {
 
 // ask requests the rest or the whole archive. A server that refuses the request for the rest may have the whole.
 func (d *download) ask(try *attempt, rest bool) (*answer, error) {
-	switch {
-	case d.from.peek:
-		return d.get(try, d.url, d.header, fmt.Sprintf("bytes=0-%d", maxPreamble-1))
-	case rest:
+	if rest {
 		a, err := d.get(try, d.url, d.header, fmt.Sprintf("bytes=%d-", d.have))
 		if err != nil {
 			return nil, err
@@ -226,9 +221,7 @@ func (d *download) begin(a *answer, head []byte, whole bool, total int64) (err e
 		d.from.From(bare(a.at))
 	}
 	if whole || d.have == 0 {
-		if err = a.instead(head[:min(len(head), maxPreamble)], "an archive"); len(head) == 0 && total == 0 {
-			err = errors.New("an empty answer instead of an archive")
-		}
+		err = a.noArchive(head, total)
 	}
 	if err = cmp.Or(err, d.agree(total)); err == nil && (whole || d.have == 0) {
 		err = d.restart(validator(a.resp))
@@ -243,6 +236,14 @@ func (d *download) begin(a *answer, head []byte, whole bool, total int64) (err e
 		d.stageErr = d.stage.Expect(d.total)
 	}
 	return d.stageErr
+}
+
+// noArchive returns an error if an answer of this size, which begins with head, is no archive.
+func (a *answer) noArchive(head []byte, size int64) error {
+	if len(head) == 0 && size == 0 {
+		return errors.New("an empty answer instead of an archive")
+	}
+	return a.instead(head[:min(len(head), maxPreamble)], "an archive")
 }
 
 // agree returns an error for an archive of an unexpected size, in bytes. A negative size is unknown.
@@ -304,31 +305,35 @@ func (d *download) Write(p []byte) (n int, err error) {
 	return n, d.stageErr
 }
 
-// isEnd reports whether err is the end of a body. That of a broken connection is wrapped, and is not the end.
-func isEnd(err error) bool { return err == io.EOF || err == io.ErrUnexpectedEOF } //nolint:errorlint // see above
+// isEnd reports whether err is the end of a body, and not that of a broken connection.
+func isEnd(err error) bool {
+	return !temporary(err) && (errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF))
+}
 
 // Peek requests the beginning of an archive, and reads no more of the answer. It returns the size of the archive in
 // bytes, or -1 if the server doesn't state it. Its errors are those of [Client.Download].
 func (c *Client) Peek(ctx context.Context, rawURL string) (size int64, err error) {
-	p := &peeking{-1}
-	err = c.Download(ctx, Archive{URL: rawURL, Tries: c.opts.Tries, peek: true}, p)
-	if err == errPeeked { //nolint:errorlint // errors of a stage are returned unchanged
-		err = nil
+	d := &download{client: c, total: -1}
+	if err := d.locate(ctx, rawURL); err != nil {
+		return 0, err
 	}
-	return p.size, err
+	err = c.retry(ctx, d.url, tries{most: c.opts.Tries}, func(try *attempt) (bool, error) {
+		try.firstByte, try.limited = c.opts.FirstByte, true
+		a, err := d.get(try, d.url, d.header, fmt.Sprintf("bytes=0-%d", maxPreamble-1))
+		if err != nil {
+			return false, err
+		}
+		defer a.resp.Body.Close()
+		if size = a.resp.ContentLength; a.resp.StatusCode != http.StatusOK {
+			if _, size, err = d.checkRange(a, 0, maxPreamble); err != nil {
+				return false, err
+			}
+		}
+		head, err := io.ReadAll(io.LimitReader(a.resp.Body, maxPreamble))
+		return false, cmp.Or(err, a.noArchive(head, size))
+	})
+	return size, err
 }
-
-// errPeeked ends a download whose beginning has arrived.
-var errPeeked = errors.New("peeked")
-
-// A peeking stage ends a download when it has begun.
-type peeking struct{ size int64 }
-
-func (*peeking) Write([]byte) (int, error)     { return 0, errPeeked }
-func (p *peeking) Expect(size int64) error     { p.size = size; return errPeeked }
-func (*peeking) Begin(string) error            { return nil }
-func (*peeking) Resume() (int64, string)       { return 0, "" }
-func (*peeking) Spool() (sources.Spool, error) { return nil, errors.ErrUnsupported }
 
 // checkRange returns the length of the body of an answer, and the size of the archive. It returns an error unless the
 // body contains the bytes of this archive from begin on, and none at end or after it. If end is -1, all of the rest was

@@ -39,9 +39,6 @@ func NewTransport(timeout time.Duration) *http.Transport {
 		MaxResponseHeaderBytes: maxHeader,
 		OnProxyConnectResponse: checkProxy,
 		HTTP2: &http.HTTP2Config{
-			MaxReadFrameSize:              readFrame,
-			MaxReceiveBufferPerStream:     streamBuffer,
-			MaxReceiveBufferPerConnection: connectionBuffer,
 			// Ending a request does not close a connection. Without pings, one try after another would be sent over a
 			// connection that is dead.
 			SendPingTimeout: timeout / pingsPerTimeout,
