@@ -29,14 +29,21 @@ const (
 	maxDeletes = 16        // objects that are removed at the same time
 )
 
-// do sends a request about the object with a key, or about the bucket if that is empty.
+// do sends a request about the object with a key, or about the bucket if that is empty. Edit changes the request, and
+// may be nil.
 func (b *Bucket) do(
-	ctx context.Context, key string, query url.Values, call fetch.Call, msg fetch.Message,
+	ctx context.Context, method, key string, query url.Values, call fetch.Call, edit func(*http.Request),
 ) (header http.Header, body []byte, err error) {
 	at := b.urlOf(key, b.currentRegion())
 	at.RawQuery = query.Encode()
-	call.URL = at.String()
-	header, body, err = b.opts.Client.Send(ctx, call, msg)
+	req, err := http.NewRequestWithContext(ctx, method, at.String(), nil)
+	if err != nil {
+		return nil, nil, err
+	}
+	if edit != nil {
+		edit(req)
+	}
+	header, body, err = b.opts.Client.Send(call, req)
 	return header, body, b.failure(ctx, key, err)
 }
 
@@ -90,10 +97,15 @@ func (b *Bucket) Upload(
 			header.Set(name, value)
 		}
 	}
-	put := fetch.Message{Method: http.MethodPut, Header: header, Size: size, Body: func() io.Reader {
-		return &sealed{Reader: io.NewSectionReader(from, 0, size), hash: sha256.New(), sum: sum, left: size}
-	}}
-	header, _, err = b.do(ctx, key, nil, fetch.Call{Sent: opts.Sent}, put)
+	header, _, err = b.do(ctx, http.MethodPut, key, nil, fetch.Call{Sent: opts.Sent}, func(req *http.Request) {
+		req.Header, req.ContentLength = header, size
+		if size > 0 {
+			req.GetBody = func() (io.ReadCloser, error) {
+				contents := io.NewSectionReader(from, 0, size)
+				return io.NopCloser(&sealed{Reader: contents, hash: sha256.New(), sum: sum, left: size}), nil
+			}
+		}
+	})
 	return etagOf(header), err
 }
 
@@ -130,7 +142,7 @@ func (b *Bucket) Get(ctx context.Context, name string, limit int64) (data []byte
 	if err != nil {
 		return nil, "", err
 	}
-	header, data, err := b.do(ctx, key, nil, fetch.Call{Limit: limit}, fetch.Message{Method: http.MethodGet})
+	header, data, err := b.do(ctx, http.MethodGet, key, nil, fetch.Call{Limit: limit}, nil)
 	return data, etagOf(header), err
 }
 
@@ -143,7 +155,7 @@ func (b *Bucket) Delete(ctx context.Context, names ...string) error {
 		group.Go(func() error {
 			key, err := b.at.key(name)
 			if err == nil {
-				_, _, err = b.do(ctx, key, nil, fetch.Call{}, fetch.Message{Method: http.MethodDelete})
+				_, _, err = b.do(ctx, http.MethodDelete, key, nil, fetch.Call{}, nil)
 			}
 			if errors.Is(err, errNoBucket) || !errors.Is(err, sources.ErrNotFound) {
 				failed[i] = err
@@ -177,7 +189,7 @@ type page struct {
 // page requests a page of a listing.
 func (b *Bucket) page(ctx context.Context, query url.Values) (p page, err error) {
 	query.Set("list-type", "2")
-	_, body, err := b.do(ctx, "", query, fetch.Call{Limit: maxPage}, fetch.Message{Method: http.MethodGet})
+	_, body, err := b.do(ctx, http.MethodGet, "", query, fetch.Call{Limit: maxPage}, nil)
 	if err == nil && xml.Unmarshal(body, &p) != nil {
 		err = sources.WithHint(b.fail("", errors.New("the answer is not that of an S3-compatible store")),
 			"check the endpoint: %s", b.URL("").Host)

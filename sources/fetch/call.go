@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"io"
-	"maps"
 	"net/http"
 	"sync"
 )
@@ -56,31 +55,13 @@ func (c *Client) Call(ctx context.Context, call Call, f func(context.Context) er
 	return cmp.Or(own, err)
 }
 
-// A Message is a request of a protocol that no library knows.
-type Message struct {
-	Method string
-	Header http.Header // may be nil
-	Size   int64       // of the body, in bytes
-
-	// Body returns the body, for each try. It may be nil if the size is 0.
-	Body func() io.Reader
-}
-
 // Send sends a request as a [Client.Call] for which a redirect is a refusal. It returns the header and the body of the
-// answer.
-func (c *Client) Send(ctx context.Context, call Call, msg Message) (header http.Header, body []byte, err error) {
-	call.Stay = true
-	err = c.Call(ctx, call, func(ctx context.Context) error {
-		req, err := http.NewRequestWithContext(ctx, msg.Method, call.URL, nil)
-		if err != nil {
-			return err
-		}
-		maps.Copy(req.Header, msg.Header)
-		if msg.Size > 0 {
-			req.ContentLength = msg.Size
-			req.GetBody = func() (io.ReadCloser, error) {
-				return io.NopCloser(msg.Body()), nil
-			}
+// answer. GetBody of the request returns the body for each try.
+func (c *Client) Send(call Call, req *http.Request) (header http.Header, body []byte, err error) {
+	call.URL, call.Stay = req.URL.String(), true
+	err = c.Call(req.Context(), call, func(ctx context.Context) error {
+		req := req.Clone(ctx)
+		if req.GetBody != nil {
 			req.Body, _ = req.GetBody()
 		}
 		resp, err := c.RoundTrip(req)
@@ -107,7 +88,6 @@ type try struct {
 	mu     sync.Mutex
 	told   int64     // number of bytes that Sent was called with
 	body   *sentBody // that is being sent, or nil
-	sent   int64     // bytes of that
 	err    error     // of the last request; nil if it succeeded
 	unread error     // of a body that could not be read
 }
@@ -191,12 +171,12 @@ func (c *Client) send(t *try, req *http.Request) (*http.Response, error) {
 	return resp, nil
 }
 
-// begin makes body the one that is sent. What was sent of another one before has not arrived.
+// begin makes body the one that is sent. What was sent before has not arrived, as a try sends no two bodies.
 func (t *try) begin(body *sentBody) *sentBody {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.count(-t.sent)
-	t.body, t.sent = body, 0
+	t.count(-t.told)
+	t.body = body
 	return body
 }
 
@@ -204,7 +184,7 @@ func (t *try) begin(body *sentBody) *sentBody {
 func (t *try) arrived(a *attempt) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.body, t.sent = nil, 0
+	t.body = nil
 	if a.timer != nil { // unless no request was sent
 		a.timer.Stop()
 	}
@@ -230,7 +210,6 @@ func (b *sentBody) Read(p []byte) (int, error) {
 		t.unread = err
 	}
 	b.of.timer.Reset(max(b.of.window, b.of.firstByte)) // until the server takes more, or answers
-	t.sent += int64(n)
 	t.count(int64(n))
 	return n, err
 }

@@ -48,7 +48,7 @@ type Authorizer interface {
 }
 
 // Authorize makes the client send the requests for all URLs that begin with base, also after redirects, through a. A
-// later call for the same base replaces a.
+// later call for the same base replaces a. No base must begin with another one.
 func (c *Client) Authorize(base string, a Authorizer) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -56,19 +56,15 @@ func (c *Client) Authorize(base string, a Authorizer) {
 }
 
 // authorizer returns the authorizer for a URL, or nil if there is none.
-func (c *Client) authorizer(u *url.URL) (found Authorizer) {
+func (c *Client) authorizer(u *url.URL) Authorizer {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if u == nil || len(c.authorizers) == 0 {
-		return nil
-	}
-	text, longest := u.String(), 0
 	for base, a := range c.authorizers {
-		if len(base) > longest && strings.HasPrefix(text, base) {
-			found, longest = a, len(base)
+		if strings.HasPrefix(u.String(), base) {
+			return a
 		}
 	}
-	return found
+	return nil
 }
 
 // authenticating is the link that adds what is configured for the URL of a request: headers, the user information of the

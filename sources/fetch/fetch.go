@@ -51,6 +51,8 @@ type Options struct {
 	// credentials sent. It may be nil.
 	TokenHint func(host sources.Host, sent bool) string
 
+	StallHint string // what to do about a server that stalls; may be empty
+
 	// Netrc returns the netrc entry for HOST or HOST:PORT, as written in an archive's URL, and false if there is none.
 	// It may be nil.
 	Netrc func(hostport string) (user, password string, ok bool)

@@ -5,10 +5,12 @@ import (
 	"cmp"
 	"encoding/json"
 	"encoding/xml"
+	"errors"
 	"fmt"
 	"io"
 	"mime"
 	"net/http"
+	"net/url"
 	"regexp"
 	"slices"
 	"strconv"
@@ -46,6 +48,50 @@ func (a *answer) refusal() error {
 		return refusedByProxy(proxy, variable, at.Host, resp)
 	}
 	return err
+}
+
+// hint returns what to do about a request for asked, which was refused at another URL or the same, or nothing. For an
+// archive, the Request is empty.
+func (c *Client) hint(asked, at *url.URL, r Request, status *StatusError) string {
+	const mayBeMissing = "object stores also return this for files that do not exist"
+	unauthorized, elsewhere := errors.Is(status, ErrUnauthorized), !sameOrigin(asked, at)
+	of := cmp.Or(r.TokenOf, c.host(asked).name)
+	limited := status.signed || strings.Contains(strings.ToLower(status.Said), "expired")
+	hint := ""
+	switch by := c.authorizer(at); {
+	case by != nil:
+		return by.Hint(status)
+	case !r.Credentials && status.expired() && limited:
+		return "signed URLs are valid for a limited time: check the clock of this machine, " +
+			"and how long the registry's URLs are valid"
+	case !unauthorized:
+		return ""
+	case status.ObjectStore && !r.Credentials:
+		return mayBeMissing
+	case status.ObjectStore && status.Code == http.StatusForbidden:
+		return mayBeMissing + ": grant readers the right to list the bucket, or exclude the provider from the installation method"
+	case !r.Credentials && (asked.Scheme != "https" || elsewhere || status.Credentials || of == ""):
+		return ""
+	case !r.Credentials && c.hostOptions(asked).TokenForArchives:
+		return fmt.Sprintf("if archives of %s need a token, %s", asked.Host, c.opts.TokenHint(of, false))
+	case !r.Credentials:
+		return fmt.Sprintf("if archives of %[1]s need its token, add host %[1]q { send_token_to_archives = true } to %[2]s",
+			asked.Host, c.opts.HostsFile)
+	case elsewhere:
+		hint = fmt.Sprintf("no token was sent: %s redirected the request to %s, "+
+			"and tokens don't follow redirects to other hosts", asked.Host, at.Host)
+	case at.Scheme != "https":
+		hint = fmt.Sprintf("no token was sent to %s: tokens are sent over https only", bare(at))
+	case of == "":
+		hint = fmt.Sprintf("credentials cannot be configured for %s", asked.Host)
+	default:
+		hint = c.opts.TokenHint(of, status.Credentials)
+	}
+	if r.TokenOf == "" && r.For != "" && asked.Host != r.For.ASCII() {
+		hint = fmt.Sprintf("the registry of %s is at %s, and tokens are sent to their own host only: %s",
+			r.For, asked.Host, hint)
+	}
+	return hint
 }
 
 // instead returns an error if a body that begins with head is an HTML page, or a message in JSON or XML, in place of

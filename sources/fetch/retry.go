@@ -8,6 +8,8 @@ import (
 	"net/url"
 	"slices"
 	"time"
+
+	"github.com/larder-cli/larder/sources"
 )
 
 // tries limit the tries of a request that fail in a row.
@@ -63,7 +65,16 @@ func (c *Client) retry(
 				continue
 			}
 		}
-		return &Error{URL: bare(u), Tries: n, Took: time.Since(start), Err: c.suggest(u, t.about, err), at: a.at}
+		hint := ""
+		if status, ok := errors.AsType[*StatusError](err); ok {
+			hint = c.hint(u, a.at, t.about, status)
+		} else if errors.Is(err, ErrStalled) {
+			hint = c.opts.StallHint
+		}
+		if hint != "" {
+			err = sources.WithHint(err, "%s", hint)
+		}
+		return &Error{URL: bare(u), Tries: n, Took: time.Since(start), Err: err, at: a.at}
 	}
 }
 

@@ -80,10 +80,7 @@ func (e *addressError) Unwrap() error { return e.error }
 // that a name can't lead elsewhere afterward.
 func connecting(opts Options) func(ctx context.Context, network, address string) (net.Conn, error) {
 	return func(ctx context.Context, network, address string) (net.Conn, error) {
-		host, _, err := net.SplitHostPort(address)
-		if err != nil {
-			return nil, err
-		}
+		host, _, _ := net.SplitHostPort(address)
 		dialer := newDialer(opts.Timeout)
 		dialer.Control = func(_, resolved string, _ syscall.RawConn) error {
 			at, err := netip.ParseAddrPort(resolved)

@@ -141,9 +141,11 @@ func advise(err error) error {
 
 // remove removes a tag or a manifest, unless there is none. The library can't remove tags.
 func (m *Mirror) remove(ctx context.Context, r Repository, reference string) error {
-	at := r.at("manifests/" + reference)
-	_, _, err := m.client.Send(ctx, fetch.Call{URL: at}, fetch.Message{Method: http.MethodDelete})
-	if isAbsent(err) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodDelete, r.at("manifests/"+reference), nil)
+	if err != nil {
+		return err
+	}
+	if _, _, err = m.client.Send(fetch.Call{}, req); isAbsent(err) {
 		return nil
 	}
 	return err
