@@ -14,13 +14,13 @@ import (
 // library's own tries are turned off.
 type Call struct {
 	URL   string // that messages name
-	Tries int    // in all; 0 means those of the Client, and 1 is for calls that must not be repeated
 	Limit int64  // maximum size of an answer's body in bytes; 0 means 1 MiB
-	Stay  bool   // whether a redirect is a refusal; otherwise the library gets it
 
 	// Sent is called with the number of bytes of bodies that were sent since the last call, or with a negative number
 	// if they have to be sent again. It may be nil.
 	Sent func(n int64)
+
+	stay bool // whether a redirect is a refusal; otherwise the library gets it
 }
 
 // Call calls f until it succeeds, returns a permanent error, or has failed too often. The requests with the context
@@ -33,7 +33,7 @@ func (c *Client) Call(ctx context.Context, call Call, f func(context.Context) er
 		return err
 	}
 	var own error // is final, and not that of a request
-	err = c.retry(ctx, u, tries{most: cmp.Or(call.Tries, c.opts.Tries)}, func(*attempt) (bool, error) {
+	err = c.retry(ctx, u, tries{most: c.opts.Tries}, func(*attempt) (bool, error) {
 		t := &try{call: call}
 		err := f(context.WithValue(ctx, tryKey{}, t))
 		t.mu.Lock()
@@ -58,7 +58,7 @@ func (c *Client) Call(ctx context.Context, call Call, f func(context.Context) er
 // Send sends a request as a [Client.Call] for which a redirect is a refusal. It returns the header and the body of the
 // answer. GetBody of the request returns the body for each try.
 func (c *Client) Send(call Call, req *http.Request) (header http.Header, body []byte, err error) {
-	call.URL, call.Stay = req.URL.String(), true
+	call.URL, call.stay = req.URL.String(), true
 	err = c.Call(req.Context(), call, func(ctx context.Context) error {
 		req := req.Clone(ctx)
 		if req.GetBody != nil {
@@ -119,7 +119,7 @@ func (c *Client) RoundTrip(req *http.Request) (*http.Response, error) {
 		t = &try{}
 	}
 	resp, err := c.send(t, req)
-	if err == nil && (resp.StatusCode >= 400 || t.call.Stay && resp.StatusCode >= 300) {
+	if err == nil && (resp.StatusCode >= 400 || t.call.stay && resp.StatusCode >= 300) {
 		err = (&answer{client: c, resp: resp, at: req.URL}).refusal()
 	}
 	t.end(err)

@@ -73,8 +73,7 @@ func (c *Client) document(try *attempt, r Request) (*Document, error) {
 		return nil, err
 	}
 	try.limit = cmp.Or(r.Limit, defaultLimit)
-	rules := redirects{cmp.Or(r.Redirects, defaultRedirects), r.SameHost, r.Plain}
-	a, err := c.follow(try, header, rules)
+	a, err := c.follow(try, header, r)
 	if err != nil {
 		return nil, err
 	}

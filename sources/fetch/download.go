@@ -192,7 +192,7 @@ func (d *download) get(try *attempt, u *url.URL, header http.Header, span string
 		header.Set("If-Range", d.validator)
 	}
 	try.archive, try.at = true, u
-	return d.client.follow(try, header, redirects{most: defaultRedirects, plain: true}) // archives have checksums
+	return d.client.follow(try, header, Request{Plain: true}) // archives have checksums
 }
 
 // receive keeps the bytes of an answer.

@@ -24,9 +24,12 @@ type hostKey struct{}
 // explaining is the link that describes why there was no answer.
 func (c *Client) explaining(req *http.Request, next http.RoundTripper) (*http.Response, error) {
 	u, h := req.URL, c.host(req.URL)
-	proxy, variable, err := c.proxyOf(u)
-	if err != nil { // no request can be sent
-		return nil, err
+	var proxy *url.URL
+	if c.opts.Proxy != nil && c.opts.Transport == nil {
+		var err error
+		if proxy, err = c.opts.Proxy(req); err != nil {
+			return nil, err
+		}
 	}
 	resp, err := next.RoundTrip(req.WithContext(context.WithValue(req.Context(), hostKey{}, h)))
 	if err == nil {
@@ -46,7 +49,7 @@ func (c *Client) explaining(req *http.Request, next http.RoundTripper) (*http.Re
 			"--offline uses the packages on this machine only")
 	case proxy != nil && (ofProxy || temporary(err)):
 		err = sources.WithHint(fmt.Errorf("%w (through the proxy %s)", err, proxy.Host),
-			"if %s can be reached without the proxy that %s names, add the host to NO_PROXY", u.Host, variable)
+			"if %s can be reached without the proxy, add the host to NO_PROXY", u.Host)
 	}
 	return nil, c.suggestHostOptions(u, h, err)
 }
@@ -80,13 +83,8 @@ func describe(err error) error {
 			at = "DNS server " + strings.TrimSuffix(dns.Server, ":53")
 		}
 	case op != nil && op.Op == "remote error": // a TLS alert
-		text = "the server refused the TLS connection: " + strings.TrimPrefix(op.Err.Error(), "tls: ")
-		switch {
-		case strings.Contains(text, "handshake failure"):
-			hint = "the server may support only outdated TLS, such as SHA-1 signatures or RSA key exchange: update it"
-		case strings.Contains(text, "no application protocol"):
-			hint = "allow HTTP/1.1 on the server: Larder requests archives over it"
-		}
+		alert := strings.TrimPrefix(op.Err.Error(), "tls: ")
+		text, hint = "the server refused the TLS connection: "+alert, alerts[alert]
 	case errors.Is(err, io.EOF):
 		text, final = "the server closed the connection without an answer", false
 	case op != nil:
@@ -114,6 +112,12 @@ func describe(err error) error {
 		err = sources.WithHint(err, "%s", hint)
 	}
 	return err
+}
+
+// alerts are hints about TLS alerts.
+var alerts = map[string]string{
+	"handshake failure":       "the server may support only outdated TLS, such as SHA-1 signatures or RSA key exchange: update it",
+	"no application protocol": "allow HTTP/1.1 on the server: Larder requests archives over it",
 }
 
 // innermost returns the innermost network operation in err, or nil.
@@ -176,43 +180,27 @@ func (c *Client) suggestHostOptions(u *url.URL, h *host, err error) error {
 	return err
 }
 
-// proxyOf returns the proxy for requests to u and the environment variable that sets it, or nil.
-func (c *Client) proxyOf(u *url.URL) (proxy *url.URL, variable string, err error) {
-	if c.opts.Proxy == nil || c.opts.Transport != nil {
-		return nil, "", nil
-	}
-	proxy, err = c.opts.Proxy(&http.Request{URL: u})
-	return proxy, strings.ToUpper(u.Scheme) + "_PROXY", err
-}
-
-// checkProxy returns an error if the proxy rejects the connection.
+// checkProxy returns an error, which says nothing about the host, if the proxy refuses the connection to it.
 func checkProxy(_ context.Context, proxy *url.URL, asked *http.Request, resp *http.Response) error {
 	if resp.StatusCode == http.StatusOK {
 		return nil
 	}
-	return refusedByProxy(proxy, "HTTPS_PROXY", asked.Host, resp)
-}
-
-// refusedByProxy returns the error for a rejection of the proxy that a variable names, with a hint. It says nothing about
-// the contents of the host.
-func refusedByProxy(proxy *url.URL, variable, host string, resp *http.Response) error {
 	status := &StatusError{Code: resp.StatusCode}
 	err := fmt.Errorf("the proxy %s refused the connection: %s", proxy.Host, status.Error())
 	if status.Temporary() {
 		err = broken{err}
 	}
-	err = &UnreachableError{host, err}
-	if status.Code != http.StatusProxyAuthRequired {
-		name, _, _ := strings.Cut(host, ":")
-		return meantHost(err, name, fmt.Sprintf("ask the operator of the proxy that %s names to allow %s, "+
-			"or add the host to NO_PROXY", variable, host))
-	}
+	err = &UnreachableError{asked.Host, err}
 	offers := Printable(strings.Join(resp.Header.Values("Proxy-Authenticate"), ", "))
 	switch {
+	case status.Code != http.StatusProxyAuthRequired:
+		name, _, _ := strings.Cut(asked.Host, ":")
+		return meantHost(err, name, fmt.Sprintf("ask the operator of the proxy that HTTPS_PROXY names to allow %s, "+
+			"or add the host to NO_PROXY", asked.Host))
 	case offers != "" && !strings.Contains(strings.ToLower(offers), "basic"):
 		return sources.WithHint(err, "the proxy requires authentication by %.80s; larder supports Basic only", offers)
 	case proxy.User != nil:
-		return sources.WithHint(err, "the proxy refused the user and password in %s", variable)
+		return sources.WithHint(err, "the proxy refused the user and password in HTTPS_PROXY")
 	}
-	return sources.WithHint(err, "the proxy requires authentication: set %s=http://USER:PASSWORD@%s", variable, proxy.Host)
+	return sources.WithHint(err, "the proxy requires authentication: set HTTPS_PROXY=http://USER:PASSWORD@%s", proxy.Host)
 }

@@ -13,13 +13,6 @@ import (
 	"github.com/larder-cli/larder/sources"
 )
 
-// redirects are the redirects that are followed.
-type redirects struct {
-	most     int
-	sameHost bool // redirects to other hosts are errors
-	plain    bool // from https to http too, without credentials
-}
-
 // An answer is the response to a request, after redirects.
 type answer struct {
 	client *Client
@@ -28,11 +21,11 @@ type answer struct {
 	header http.Header // of the last request, as it may be sent again
 }
 
-// follow sends a GET request of an attempt to its URL, in which each redirect is a request of its own. The Authorization
-// in the header and the user information of a URL follow redirects within their origin only. The caller must close the
-// body.
-func (c *Client) follow(try *attempt, header http.Header, rules redirects) (*answer, error) {
-	first := try.at
+// follow sends a GET request of an attempt to its URL, in which each redirect is a request of its own. The Request says
+// which are allowed. The Authorization in the header and the user information of a URL follow redirects within their
+// origin only. The caller must close the body.
+func (c *Client) follow(try *attempt, header http.Header, r Request) (*answer, error) {
+	first, most := try.at, cmp.Or(r.Redirects, defaultRedirects)
 	header = header.Clone()
 	for hop := 0; ; hop++ {
 		at := try.at
@@ -45,14 +38,14 @@ func (c *Client) follow(try *attempt, header http.Header, rules redirects) (*ans
 			return &answer{client: c, resp: resp, at: at, header: header}, nil
 		}
 		drain(resp, io.Discard) // so that the connection can be used again
-		next, err := target(at, resp, rules.plain)
+		next, err := target(at, resp, r.Plain)
 		switch {
 		case err != nil:
 			return nil, err
-		case rules.sameHost && !sameOrigin(first, next):
+		case r.SameHost && !sameOrigin(first, next):
 			return nil, fmt.Errorf("redirect to another host refused: %s", bare(next))
-		case hop == rules.most:
-			return nil, fmt.Errorf("more than %d redirects", rules.most)
+		case hop == most:
+			return nil, fmt.Errorf("more than %d redirects", most)
 		case sameOrigin(at, next):
 			next.User = cmp.Or(next.User, at.User)
 		default:

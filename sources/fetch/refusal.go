@@ -44,9 +44,6 @@ func (a *answer) refusal() error {
 	if err.Temporary() && (busy || err.after > 0) {
 		return c.host(at).unavailable(resp.Request, err, err.after)
 	}
-	if proxy, variable, _ := c.proxyOf(at); proxy != nil && at.Scheme == "http" && err.Code == http.StatusProxyAuthRequired {
-		return refusedByProxy(proxy, variable, at.Host, resp)
-	}
 	return err
 }
 
@@ -133,19 +130,13 @@ func readMessage(body []byte) (m message) {
 	if json.Unmarshal(body, &members) == nil {
 		var all []json.RawMessage
 		_ = json.Unmarshal(members["errors"], &all) // it may also be a string
-		for i, value := range all {
+		for _, value := range all {
 			var e struct{ Code string }
-			if json.Unmarshal(value, &e) == nil {
-				m.codes = append(m.codes, e.Code)
-			}
-			if i == 0 {
-				m.text = textOf(value)
-			}
+			_ = json.Unmarshal(value, &e)
+			m.codes, m.text = append(m.codes, e.Code), cmp.Or(m.text, textOf(value))
 		}
 		for _, name := range []string{"errors", "error", "message", "detail", "title"} {
-			if len(all) == 0 {
-				m.text = cmp.Or(m.text, textOf(members[name]))
-			}
+			m.text = cmp.Or(m.text, textOf(members[name]))
 		}
 		return m
 	}
@@ -153,14 +144,12 @@ func readMessage(body []byte) (m message) {
 	var e struct {
 		XMLName xml.Name
 		stated
-		Error stated // of other services of AWS
+		Error stated // of services of AWS other than S3
 	}
-	switch err := xml.Unmarshal(body, &e); {
-	case err == nil && e.XMLName.Local == "ErrorResponse":
-		e.stated = e.Error
-	case err != nil || e.XMLName.Local != "Error":
+	if xml.Unmarshal(body, &e) != nil || !slices.Contains([]string{"Error", "ErrorResponse"}, e.XMLName.Local) {
 		return m
 	}
+	e.stated = cmp.Or(e.stated, e.Error)
 	if code.MatchString(e.Code) {
 		m.codes = []string{e.Code}
 	}
