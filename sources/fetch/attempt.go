@@ -112,16 +112,12 @@ func (c *Client) receiving(req *http.Request, next http.RoundTripper) (resp *htt
 		resp, err = next.RoundTrip(req) //nolint:bodyclose // the caller does
 		return 0
 	})
-	if err == nil && a.ctx.Err() != nil { // an answer received after cancellation does not count
-		resp.Body.Close()
-		err = ended(a.ctx, a.ctx.Err())
-	}
-	if err == nil && resp.ContentLength > a.limit && resp.StatusCode < 300 && req.Method != http.MethodHead {
-		resp.Body.Close()
-		err = fmt.Errorf("%w: %d bytes, of at most %d", ErrTooLarge, resp.ContentLength, a.limit)
-	}
 	if err != nil {
 		return nil, err
+	}
+	if resp.ContentLength > a.limit && resp.StatusCode < 300 && req.Method != http.MethodHead {
+		resp.Body.Close()
+		return nil, fmt.Errorf("%w: %d bytes, of at most %d", ErrTooLarge, resp.ContentLength, a.limit)
 	}
 	a.renew()
 	resp.Body = &body{resp.Body, a, a.limit}

@@ -67,14 +67,12 @@ func (c *Client) Download(ctx context.Context, from Archive, stage Stage) error 
 	}
 	d.total, d.idle = cmp.Or(from.Size, -1), c.opts.Timeout
 	d.have, d.validator = stage.Resume()
-	if d.have > 0 && (d.validator == "" || !httpguts.ValidHeaderFieldValue(d.validator)) {
-		if err := d.restart(""); err != nil {
-			return err
-		}
+	if !httpguts.ValidHeaderFieldValue(d.validator) {
+		d.validator = ""
 	}
 	d.reached = d.have
-	d.tries = tries{most: cmp.Or(from.Tries, c.opts.DownloadTries), stalls: maxStalls}
-	err := c.retry(ctx, d.url, d.tries, func(try *attempt) (bool, error) {
+	d.most = cmp.Or(from.Tries, c.opts.DownloadTries)
+	err := c.retry(ctx, d.url, tries{most: d.most, stalls: maxStalls}, func(try *attempt) (bool, error) {
 		err := d.request(try)
 		if status, ok := errors.AsType[*StatusError](err); ok && status.expired() && d.renew(ctx) {
 			err = d.request(try)
@@ -96,7 +94,7 @@ type download struct {
 	client *Client
 	from   Archive
 	stage  Stage
-	tries  tries
+	most   int // tries in a row without progress
 	buf    []byte
 
 	url    *url.URL // the current one

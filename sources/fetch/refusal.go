@@ -33,7 +33,7 @@ func (a *answer) refusal() error {
 		URL:         bare(at),
 		Credentials: resp.Request.Header.Get("Authorization") != "",
 		Said:        said(body.Bytes(), resp, a.secrets()),
-		ObjectStore: isObjectStore(resp.Header) || m.store, // also behind a server that drops its headers
+		ObjectStore: m.store,
 		Codes:       m.codes,
 		Request:     resp.Request,
 		signed:      at.RawQuery != "",
@@ -121,19 +121,19 @@ type message struct {
 	store bool     // it is that of an object store
 }
 
-// code is what an object store may call an error.
-var code = regexp.MustCompile(`^[A-Za-z0-9.]{1,64}$`)
-
 // readMessage reads the JSON of registries, {"errors":[…]}, and the XML of object stores. Other bodies have no message.
 func readMessage(body []byte) (m message) {
+	body = bytes.TrimPrefix(body, byteOrderMark)
 	var members map[string]json.RawMessage
 	if json.Unmarshal(body, &members) == nil {
 		var all []json.RawMessage
 		_ = json.Unmarshal(members["errors"], &all) // it may also be a string
 		for _, value := range all {
 			var e struct{ Code string }
-			_ = json.Unmarshal(value, &e)
-			m.codes, m.text = append(m.codes, e.Code), cmp.Or(m.text, textOf(value))
+			if json.Unmarshal(value, &e) == nil {
+				m.codes = append(m.codes, e.Code)
+			}
+			m.text = cmp.Or(m.text, textOf(value))
 		}
 		for _, name := range []string{"errors", "error", "message", "detail", "title"} {
 			m.text = cmp.Or(m.text, textOf(members[name]))
@@ -150,10 +150,10 @@ func readMessage(body []byte) (m message) {
 		return m
 	}
 	e.stated = cmp.Or(e.stated, e.Error)
-	if code.MatchString(e.Code) {
+	if m.store = e.Code != ""; m.store {
 		m.codes = []string{e.Code}
 	}
-	m.text, m.store = strings.Trim(e.Code+": "+e.Message, ": "), e.Code != ""
+	m.text = strings.Trim(e.Code+": "+e.Message, ": ")
 	return m
 }
 
@@ -224,11 +224,4 @@ func (a *answer) secrets() []string {
 		}
 	}
 	return secrets
-}
-
-// isObjectStore reports whether an answer's headers are those of S3 or a compatible store, Google Cloud Storage or
-// Azure Blob Storage.
-func isObjectStore(header http.Header) bool {
-	return slices.ContainsFunc([]string{"X-Amz-Request-Id", "X-Goog-Hash", "X-Guploader-Uploadid", "X-Ms-Request-Id"},
-		func(name string) bool { return header.Get(name) != "" })
 }

@@ -108,25 +108,18 @@ func (c *Client) Trust(u *url.URL, authorities []*x509.Certificate) {
 // connect is the last link. It sends a request over the shared transport, or over that of its host: a host with TLS
 // options has a separate one, so that its connections are not used for other hosts.
 func (c *Client) connect(req *http.Request, _ http.RoundTripper) (*http.Response, error) {
-	archive := attemptOf(req).archive
+	h, archive := c.host(req.URL), attemptOf(req).archive
 	transport := c.shared[archive]
-	if shared, ok := transport.(*http.Transport); ok && req.URL.Scheme == "https" {
-		transport = c.host(req.URL).transport(archive, shared, req.URL)
-	}
-	return transport.RoundTrip(req)
-}
-
-// transport returns the transport for requests to u, for documents or for archives.
-func (h *host) transport(archive bool, shared *http.Transport, u *url.URL) *http.Transport {
 	h.mu.Lock()
-	defer h.mu.Unlock()
-	if len(h.options.Authorities)+len(h.options.Certificates) == 0 {
-		return shared
+	hasOwn := req.URL.Scheme == "https" && len(h.options.Authorities)+len(h.options.Certificates) > 0
+	if shared, ok := transport.(*http.Transport); ok && hasOwn {
+		if h.own[archive] == nil {
+			h.own[archive] = newOwnTransport(shared, h.options, req.URL)
+		}
+		transport = h.own[archive]
 	}
-	if h.own[archive] == nil {
-		h.own[archive] = newOwnTransport(shared, h.options, u)
-	}
-	return h.own[archive]
+	h.mu.Unlock()
+	return transport.RoundTrip(req)
 }
 
 func newOwnTransport(like *http.Transport, o HostOptions, u *url.URL) *http.Transport {
@@ -201,19 +194,18 @@ func (c *Client) host(u *url.URL) *host {
 // briefly.
 func (c *Client) opening(req *http.Request, next http.RoundTripper) (*http.Response, error) {
 	h := c.host(req.URL)
-	if attemptOf(req).archive {
-		return next.RoundTrip(req)
-	}
-	if !h.opening.Swap(true) {
+	switch {
+	case attemptOf(req).archive:
+	case h.opening.Swap(true):
+		select {
+		case <-h.opened.Done():
+		case <-time.After(maxOpening):
+		case <-req.Context().Done():
+		}
+	default:
 		defer h.open()
 		trace := &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { h.open() }}
-		return next.RoundTrip(req.WithContext(httptrace.WithClientTrace(req.Context(), trace)))
-	}
-	select {
-	case <-h.opened.Done():
-	case <-time.After(maxOpening):
-	case <-req.Context().Done():
-		return nil, req.Context().Err()
+		req = req.WithContext(httptrace.WithClientTrace(req.Context(), trace))
 	}
 	return next.RoundTrip(req)
 }
