@@ -32,7 +32,7 @@ type attempt struct {
 	ctx    context.Context // of the requests, which the attempt can cancel
 	cancel context.CancelCauseFunc
 	timer  *time.Timer // of the last wait
-	try    *try        // of a Call that the request belongs to, or nil
+	try    *try        // of a Call, or nil
 	at     *url.URL    // of the last request
 	pauses int         // of its host in a row, when it was sent
 
@@ -152,14 +152,6 @@ func (b *body) Read(p []byte) (n int, err error) {
 	}
 	a.try.end(err)
 	return n, err
-}
-
-// Close implements [io.Closer].
-func (b *body) Close() error {
-	if b.of.try != nil { // nothing else ends its attempts
-		b.of.stop()
-	}
-	return b.ReadCloser.Close()
 }
 
 // An Exchange is a request that was sent, with the beginning of its answer. A redirect and the request that follows it

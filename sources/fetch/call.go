@@ -33,9 +33,10 @@ func (c *Client) Call(ctx context.Context, call Call, f func(context.Context) er
 		return err
 	}
 	var own error // is final, and not that of a request
-	err = c.retry(ctx, u, tries{most: c.opts.Tries}, func(*attempt) (bool, error) {
+	err = c.retry(ctx, u, tries{most: c.opts.Tries}, func(a *attempt) (bool, error) {
 		t := &try{call: call}
-		err := f(context.WithValue(ctx, tryKey{}, t))
+		a.try = t
+		err := f(a.ctx)
 		t.mu.Lock()
 		defer t.mu.Unlock()
 		switch {
@@ -78,10 +79,7 @@ func (c *Client) Send(call Call, req *http.Request) (header http.Header, body []
 	return header, body, err
 }
 
-// tryKey is the key of the *try that the requests with a context belong to.
-type tryKey struct{}
-
-// A try is one of those of a Call.
+// A try is one of those of a Call. The attempt in the context of its requests has it.
 type try struct {
 	call Call
 
@@ -114,9 +112,9 @@ func (t *try) count(n int64) {
 // limits the time and the size of the answer. An answer after which the same request may succeed later is an error, so
 // that [Client.Call] repeats it.
 func (c *Client) RoundTrip(req *http.Request) (*http.Response, error) {
-	t, ok := req.Context().Value(tryKey{}).(*try)
-	if !ok {
-		t = &try{}
+	t := &try{}
+	if a, ok := req.Context().Value(attemptKey{}).(*attempt); ok && a.try != nil {
+		t = a.try
 	}
 	resp, err := c.send(t, req)
 	if err == nil && (resp.StatusCode >= 400 || t.call.stay && resp.StatusCode >= 300) {
@@ -129,7 +127,7 @@ func (c *Client) RoundTrip(req *http.Request) (*http.Response, error) {
 	return nil, err
 }
 
-// send sends a request of a try, whose attempt lasts until the body of the answer is closed.
+// send sends a request of a try, with limits of its own.
 func (c *Client) send(t *try, req *http.Request) (*http.Response, error) {
 	if req.Body != nil {
 		defer req.Body.Close()

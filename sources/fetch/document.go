@@ -68,7 +68,7 @@ func (c *Client) Document(ctx context.Context, r Request) (*Document, error) {
 
 // document fetches and reads the document in a single try. If it turns out to be large, that needs a slot.
 func (c *Client) document(try *attempt, r Request) (*Document, error) {
-	header, err := c.header(try.ctx, try.at, &r)
+	header, err := c.header(try.ctx, try.at, r, false)
 	if err != nil {
 		return nil, err
 	}
@@ -146,9 +146,9 @@ func (d *Document) JSON(v any) error {
 // CheckJSON returns an error unless the document's content type is JSON.
 func (d *Document) CheckJSON() error {
 	stated := d.Header.Get("Content-Type")
-	kind, _, err := mime.ParseMediaType(stated)
+	kind, _, _ := mime.ParseMediaType(stated) // parameters don't matter
 	switch {
-	case kind == "application/json" && (err == nil || errors.Is(err, mime.ErrInvalidMediaParameter)):
+	case kind == "application/json":
 		return nil
 	case isHTML(d.Body):
 		return d.Refusal("JSON")

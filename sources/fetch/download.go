@@ -67,8 +67,8 @@ func (c *Client) Download(ctx context.Context, from Archive, stage Stage) error 
 	}
 	d.total, d.idle = cmp.Or(from.Size, -1), c.opts.Timeout
 	d.have, d.validator = stage.Resume()
-	if !httpguts.ValidHeaderFieldValue(d.validator) {
-		d.validator = ""
+	if d.validator == "" || !httpguts.ValidHeaderFieldValue(d.validator) {
+		d.have, d.validator = 0, ""
 	}
 	d.reached = d.have
 	d.most = cmp.Or(from.Tries, c.opts.DownloadTries)
@@ -117,7 +117,7 @@ func (d *download) locate(ctx context.Context, rawURL string) error {
 	if err != nil {
 		return err
 	}
-	if d.header, err = d.client.header(ctx, u, nil); err != nil {
+	if d.header, err = d.client.header(ctx, u, Request{}, true); err != nil {
 		return &Error{URL: bare(u), Err: err}
 	}
 	d.url = u
@@ -372,12 +372,9 @@ func validator(resp *http.Response) string {
 	if tag := header.Get("ETag"); strings.HasPrefix(tag, `"`) {
 		return tag
 	}
-	modified, err := http.ParseTime(header.Get("Last-Modified"))
-	if err != nil {
-		return ""
-	}
-	date, err := http.ParseTime(header.Get("Date"))
-	if err != nil || date.Sub(modified) < dateResolution {
+	modified, invalid := http.ParseTime(header.Get("Last-Modified"))
+	date, unknown := http.ParseTime(header.Get("Date"))
+	if invalid != nil || unknown != nil || date.Sub(modified) < dateResolution {
 		return ""
 	}
 	return header.Get("Last-Modified")

@@ -93,17 +93,12 @@ type StatusError struct {
 
 	Request *http.Request // that was refused; may hold secrets
 
-	signed bool // whether the URL has a query, which may be a signature that is valid for a limited time
-
 	after time.Duration // the wait that the server requested; 0 if it requested none
 }
 
 // Error leaves out the URL, because an Error already names it.
 func (e *StatusError) Error() string {
-	text := fmt.Sprintf("%d %s", e.Code, http.StatusText(e.Code))
-	if http.StatusText(e.Code) == "" {
-		text = fmt.Sprintf("status %d", e.Code)
-	}
+	text := strings.TrimSpace(fmt.Sprintf("%d %s", e.Code, http.StatusText(e.Code)))
 	if e.Said != "" {
 		text += fmt.Sprintf(" (%q)", e.Said)
 	}

@@ -39,7 +39,7 @@ func (c *Client) explaining(req *http.Request, next http.RoundTripper) (*http.Re
 	op, isOp := errors.AsType[*net.OpError](err)
 	ofProxy := isOp && op.Op == "proxyconnect" // such as an error of TLS with the proxy
 	switch err = ended(req.Context(), describe(err)); {
-	case unreachable(err) != nil: // because the proxy has refused
+	case unreachable(err) != nil: // because the proxy or Options.Connect has refused
 	case has[*net.DNSError](err), isDial(err):
 		down := &UnreachableError{u.Host, err}
 		if proxy != nil {
@@ -88,7 +88,7 @@ func describe(err error) error {
 	case errors.Is(err, io.EOF):
 		text, final = "the server closed the connection without an answer", false
 	case op != nil:
-		text, final = op.Err.Error(), has[*addressError](err)
+		text, final = op.Err.Error(), false
 		if errno, ok := errors.AsType[syscall.Errno](err); ok {
 			text = errno.Error()
 		}

@@ -106,7 +106,8 @@ type Client struct {
 
 // New returns a client.
 func New(opts Options) *Client {
-	configured := opts.Tries > 0
+	c := &Client{hosts: map[string]*host{}, authorizers: map[string]Authorizer{}, large: semaphore.NewWeighted(largeAtOnce)}
+	c.answered.Store(opts.Tries > 0)
 	opts.Tries = cmp.Or(opts.Tries, defaultTries)
 	opts.DownloadTries = cmp.Or(opts.DownloadTries, defaultTries)
 	opts.Timeout = cmp.Or(opts.Timeout, defaultTimeout)
@@ -125,15 +126,10 @@ func New(opts Options) *Client {
 	if opts.Sleep == nil {
 		opts.Sleep = sleep
 	}
-	c := &Client{
-		opts: opts, hosts: map[string]*host{}, authorizers: map[string]Authorizer{},
-		large:  semaphore.NewWeighted(largeAtOnce),
-		shared: map[bool]http.RoundTripper{false: opts.Transport, true: opts.Transport},
-	}
+	c.opts, c.shared = opts, map[bool]http.RoundTripper{false: opts.Transport, true: opts.Transport}
 	if opts.Transport == nil {
 		c.shared = newTransports(opts)
 	}
-	c.answered.Store(configured)
 	for _, l := range []link{
 		c.connect, c.tracing, c.opening, c.explaining, c.authenticating, c.receiving, c.pausing, c.limiting,
 	} {

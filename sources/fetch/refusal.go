@@ -36,7 +36,6 @@ func (a *answer) refusal() error {
 		ObjectStore: m.store,
 		Codes:       m.codes,
 		Request:     resp.Request,
-		signed:      at.RawQuery != "",
 		after:       retryAfter(resp.Header, time.Now()),
 	}
 	resp.Body, resp.ContentLength = io.NopCloser(&body), int64(body.Len())
@@ -53,7 +52,7 @@ func (c *Client) hint(asked, at *url.URL, r Request, status *StatusError) string
 	const mayBeMissing = "object stores also return this for files that do not exist"
 	unauthorized, elsewhere := errors.Is(status, ErrUnauthorized), !sameOrigin(asked, at)
 	of := cmp.Or(r.TokenOf, c.host(asked).name)
-	limited := status.signed || strings.Contains(strings.ToLower(status.Said), "expired")
+	limited := at.RawQuery != "" || strings.Contains(strings.ToLower(status.Said), "expired")
 	hint := ""
 	switch by := c.authorizer(at); {
 	case by != nil:
@@ -67,7 +66,7 @@ func (c *Client) hint(asked, at *url.URL, r Request, status *StatusError) string
 		return mayBeMissing
 	case status.ObjectStore && status.Code == http.StatusForbidden:
 		return mayBeMissing + ": grant readers the right to list the bucket, or exclude the provider from the installation method"
-	case !r.Credentials && (asked.Scheme != "https" || elsewhere || status.Credentials || of == ""):
+	case of == "", !r.Credentials && (asked.Scheme != "https" || elsewhere || status.Credentials):
 		return ""
 	case !r.Credentials && c.hostOptions(asked).TokenForArchives:
 		return fmt.Sprintf("if archives of %s need a token, %s", asked.Host, c.opts.TokenHint(of, false))
@@ -79,8 +78,6 @@ func (c *Client) hint(asked, at *url.URL, r Request, status *StatusError) string
 			"and tokens don't follow redirects to other hosts", asked.Host, at.Host)
 	case at.Scheme != "https":
 		hint = fmt.Sprintf("no token was sent to %s: tokens are sent over https only", bare(at))
-	case of == "":
-		hint = fmt.Sprintf("credentials cannot be configured for %s", asked.Host)
 	default:
 		hint = c.opts.TokenHint(of, status.Credentials)
 	}

@@ -43,20 +43,18 @@ func (c *Client) retry(
 		}
 		most := c.triesFor(err, t)
 		again := ctx.Err() == nil && temporary(err) && failed < most && n < maxRounds*t.most
-		longest, atMost := backoff(failed), allBackoffs(failed, most)
+		longest := backoff(failed)
 		wait := rand.N(longest) // full jitter, so that requests that failed together are not retried together
 		if unavailable && (again || down.after > 0) {
 			// A host that requests the same short wait of many processes has room for few of them, so the pause gets
 			// longer with each try in any case. It is at least half of the backoff, because it counts as a failed try
 			// of each request that waits.
 			wait = h.pause(down, longest/2+wait/2)
-			if down.after > 0 {
-				atMost = wait + spread
-			}
 		}
 		if again {
 			now := time.Now().UnixNano()
 			known := now-h.reported.Swap(now) < int64(calm)
+			atMost := max(wait, allBackoffs(failed, most))
 			c.emit(Event{URL: bare(u), Host: a.at.Host, Try: n, Wait: wait, Err: err, AtMost: atMost, Known: known})
 			if unavailable { // the next request waits for the pause
 				continue

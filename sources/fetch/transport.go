@@ -29,7 +29,7 @@ var curves = []tls.CurveID{tls.X25519, tls.CurveP256, tls.CurveP384, tls.CurveP5
 // and uses no proxy.
 func NewTransport(timeout time.Duration) *http.Transport {
 	return &http.Transport{
-		DialContext:            newDialer(timeout).DialContext,
+		DialContext:            dialing(timeout, nil),
 		TLSClientConfig:        &tls.Config{GetClientCertificate: noCertificate, CurvePreferences: curves},
 		TLSHandshakeTimeout:    timeout,
 		ForceAttemptHTTP2:      true,
@@ -47,21 +47,13 @@ func NewTransport(timeout time.Duration) *http.Transport {
 	}
 }
 
-// newDialer returns a dialer that gives up before the request does, so that the error is that of the connection.
-func newDialer(timeout time.Duration) *net.Dialer {
-	return &net.Dialer{Timeout: timeout - timeout/8, KeepAlive: keepAlive}
-}
-
 // newTransports returns one transport for documents and one for archives. The one for archives uses HTTP/1.1, so that
 // each archive has its own connection: over a network with long delays, a single connection does not reach the full
 // speed.
 func newTransports(opts Options) map[bool]http.RoundTripper {
 	documents, archives := NewTransport(opts.Timeout), NewTransport(opts.Timeout)
 	for _, t := range []*http.Transport{documents, archives} {
-		t.Proxy = opts.Proxy
-		if opts.Connect != nil {
-			t.DialContext = connecting(opts)
-		}
+		t.Proxy, t.DialContext = opts.Proxy, dialing(opts.Timeout, opts.Connect)
 	}
 	archives.ForceAttemptHTTP2, archives.HTTP2 = false, nil
 	archives.Protocols = new(http.Protocols)
@@ -71,26 +63,26 @@ func newTransports(opts Options) map[bool]http.RoundTripper {
 	return map[bool]http.RoundTripper{false: documents, true: archives}
 }
 
-// An addressError is an address that [Options].Connect refuses.
-type addressError struct{ error }
-
-func (e *addressError) Unwrap() error { return e.error }
-
-// connecting returns a function that connects if the options allow it. It checks the address that is connected to, so
-// that a name can't lead elsewhere afterward.
-func connecting(opts Options) func(ctx context.Context, network, address string) (net.Conn, error) {
+// dialing returns a function that connects if allow permits the address, which may be nil. It checks the address that is
+// connected to, so that a name can't lead elsewhere afterward. It gives up before the request does, so that the error is
+// that of the connection.
+func dialing(
+	timeout time.Duration, allow func(host string, address netip.Addr) error,
+) func(ctx context.Context, network, address string) (net.Conn, error) {
 	return func(ctx context.Context, network, address string) (net.Conn, error) {
-		host, _, _ := net.SplitHostPort(address)
-		dialer := newDialer(opts.Timeout)
-		dialer.Control = func(_, resolved string, _ syscall.RawConn) error {
-			at, err := netip.ParseAddrPort(resolved)
-			if err == nil {
-				err = opts.Connect(host, at.Addr().Unmap().WithZone(""))
+		dialer := net.Dialer{Timeout: timeout - timeout/8, KeepAlive: keepAlive}
+		if allow != nil {
+			host, _, _ := net.SplitHostPort(address)
+			dialer.Control = func(_, resolved string, _ syscall.RawConn) error {
+				at, err := netip.ParseAddrPort(resolved)
+				if err == nil {
+					err = allow(host, at.Addr().Unmap().WithZone(""))
+				}
+				if err != nil {
+					return &UnreachableError{host, err}
+				}
+				return nil
 			}
-			if err != nil {
-				return &addressError{err}
-			}
-			return nil
 		}
 		return dialer.DialContext(ctx, network, address)
 	}
