@@ -80,6 +80,4 @@ func hostPort(u *url.URL) string {
 }
 
 // sameOrigin reports whether credentials for a may be sent to b.
-func sameOrigin(a, b *url.URL) bool {
-	return a.Scheme == b.Scheme && hostPort(a) == hostPort(b)
-}
+func sameOrigin(a, b *url.URL) bool { return a.Scheme == b.Scheme && hostPort(a) == hostPort(b) }

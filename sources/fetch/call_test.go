@@ -50,7 +50,7 @@ func writeTo(t *testing.T, tries int, handler http.HandlerFunc) (*fetch.Client, 
 	t.Helper()
 	s := httptest.NewServer(handler)
 	t.Cleanup(s.Close)
-	return fetch.New(fetch.Options{Tries: tries, Timeout: time.Second, FirstByte: 2 * time.Second, Sleep: func(context.Context, time.Duration) error { return nil }}), s.URL
+	return fetch.New(fetch.Options{Tries: tries, Timeout: time.Second, FirstByte: 2 * time.Second, Sleep: noSleep}), s.URL
 }
 
 func size(r io.Reader) int64 {

@@ -92,9 +92,9 @@ func (c *Client) authenticating(req *http.Request, next http.RoundTripper) (*htt
 	return next.RoundTrip(req)
 }
 
-// header returns the headers of the requests for a document, or for an archive, of which r says nothing. It adds credentials over
-// https only, and only if no [Authorizer] does: a token if it is wanted, or is for archives too, otherwise those of the
-// netrc file for an archive. The user information of an archive's URL precedes both.
+// header returns the headers of the requests for a document or an archive. It adds credentials over https only, and only
+// if no [Authorizer] does: a token if it is wanted, or is for archives too, otherwise those of the netrc file for an
+// archive. The user information of an archive's URL precedes both.
 func (c *Client) header(ctx context.Context, u *url.URL, r Request, archive bool) (http.Header, error) {
 	header := http.Header{}
 	if r.Accept != "" {

@@ -55,8 +55,7 @@ func (c *Client) Document(ctx context.Context, r Request) (*Document, error) {
 		return nil, err
 	}
 	var doc *Document
-	t := tries{about: r, most: cmp.Or(r.Tries, c.opts.Tries)}
-	err = c.retry(ctx, u, t, func(a *attempt) (bool, error) {
+	err = c.retry(ctx, u, tries{about: r, most: cmp.Or(r.Tries, c.opts.Tries)}, func(a *attempt) (bool, error) {
 		doc, err = c.document(a, r)
 		return false, err
 	})
@@ -112,9 +111,7 @@ func (d *Document) Wrap(err error) error {
 }
 
 // Refusal returns an error if the document is an HTML page, or a message in JSON or XML, instead of what was wanted.
-func (d *Document) Refusal(wanted string) error {
-	return d.Wrap(d.answer.instead(d.Body, wanted))
-}
+func (d *Document) Refusal(wanted string) error { return d.Wrap(d.answer.instead(d.Body, wanted)) }
 
 // Said returns the message in the document, if it is one in JSON or XML.
 func (d *Document) Said() string { return readMessage(d.Body).oneLine(d.answer.secrets()) }

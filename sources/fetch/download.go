@@ -171,8 +171,8 @@ func (d *download) ask(try *attempt, rest bool) (*answer, error) {
 		if err != nil {
 			return nil, err
 		}
-		switch status := a.resp.StatusCode; {
-		case status == http.StatusOK, status == http.StatusPartialContent, (&StatusError{Code: status}).Temporary():
+		status := &StatusError{Code: a.resp.StatusCode}
+		if status.Code == http.StatusOK || status.Code == http.StatusPartialContent || status.Temporary() {
 			return a, nil
 		}
 		drain(a.resp, io.Discard)

@@ -44,11 +44,10 @@ type Error struct {
 
 func (e *Error) Error() string {
 	text := e.URL + ": " + e.Err.Error()
-	if e.at != nil && bare(e.at) != e.URL {
-		text = e.URL + ": redirected to " + bare(e.at) + ": " + e.Err.Error()
-	}
 	if down := unreachable(e.Err); down != nil {
 		text = down.Error()
+	} else if e.at != nil && bare(e.at) != e.URL {
+		text = e.URL + ": redirected to " + bare(e.at) + ": " + e.Err.Error()
 	}
 	if e.Tries < 2 {
 		return text

@@ -22,16 +22,15 @@ import (
 type hostKey struct{}
 
 // explaining is the link that describes why there was no answer.
-func (c *Client) explaining(req *http.Request, next http.RoundTripper) (*http.Response, error) {
+func (c *Client) explaining(req *http.Request, next http.RoundTripper) (resp *http.Response, err error) {
 	u, h := req.URL, c.host(req.URL)
 	var proxy *url.URL
 	if c.opts.Proxy != nil && c.opts.Transport == nil {
-		var err error
 		if proxy, err = c.opts.Proxy(req); err != nil {
 			return nil, err
 		}
 	}
-	resp, err := next.RoundTrip(req.WithContext(context.WithValue(req.Context(), hostKey{}, h)))
+	resp, err = next.RoundTrip(req.WithContext(context.WithValue(req.Context(), hostKey{}, h)))
 	if err == nil {
 		resp.Request = cmp.Or(resp.Request, req)
 		return resp, nil
@@ -116,7 +115,8 @@ func describe(err error) error {
 
 // alerts are hints about TLS alerts.
 var alerts = map[string]string{
-	"handshake failure":       "the server may support only outdated TLS, such as SHA-1 signatures or RSA key exchange: update it",
+	"handshake failure": "the server may support only outdated TLS, such as SHA-1 signatures or RSA key exchange: " +
+		"update it",
 	"no application protocol": "allow HTTP/1.1 on the server: Larder requests archives over it",
 }
 

@@ -106,7 +106,8 @@ type Client struct {
 
 // New returns a client.
 func New(opts Options) *Client {
-	c := &Client{hosts: map[string]*host{}, authorizers: map[string]Authorizer{}, large: semaphore.NewWeighted(largeAtOnce)}
+	c := &Client{hosts: map[string]*host{}, authorizers: map[string]Authorizer{}}
+	c.large = semaphore.NewWeighted(largeAtOnce)
 	c.answered.Store(opts.Tries > 0)
 	opts.Tries = cmp.Or(opts.Tries, defaultTries)
 	opts.DownloadTries = cmp.Or(opts.DownloadTries, defaultTries)

@@ -118,8 +118,7 @@ func (p *parts) span(part int) (begin, end, at int64) {
 // fetch downloads a part to the spool. Whatever fails, a single connection may not need it.
 func (p *parts) fetch(ctx context.Context, part int) error {
 	begin, end, at := p.span(part)
-	t := tries{most: min(p.most, partTries)}
-	err := p.client.retry(ctx, p.url, t, func(try *attempt) (bool, error) {
+	err := p.client.retry(ctx, p.url, tries{most: min(p.most, partTries)}, func(try *attempt) (bool, error) {
 		n, err := p.request(try, io.NewOffsetWriter(p.spool, at), begin, end)
 		begin, at = begin+n, at+n
 		return n >= bufferSize, err

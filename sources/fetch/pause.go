@@ -12,8 +12,8 @@ import (
 
 // A host is unavailable if it is overloaded or unreachable: it answers 429 or 503, requests a wait, or rejects
 // connections. All requests to it pause together. After the pause, they are sent at random times. The first one that
-// fails starts the next pause, and those that were not sent yet wait again. So a host that is still unavailable gets few
-// requests.
+// fails starts the next pause, and those that were not sent yet wait again. So a host that is still unavailable gets
+// few requests.
 
 // An unavailable error is that of a host as a whole, not of a single request.
 type unavailable struct {

@@ -19,9 +19,9 @@ type tries struct {
 	stalls int // if the last one has stalled; 0 means most
 }
 
-// retry calls try with an attempt until it succeeds, returns a permanent error, or has failed too often in a row without
-// progress. If the host is unavailable, its failures count, also those of other requests. The errors have the type
-// *Error.
+// retry calls try with an attempt until it succeeds, returns a permanent error, or has failed too often in a row
+// without progress. If the host is unavailable, its failures count, also those of other requests. The errors have the
+// type *Error.
 func (c *Client) retry(
 	ctx context.Context, u *url.URL, t tries, try func(a *attempt) (progress bool, err error),
 ) error {

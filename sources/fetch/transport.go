@@ -63,9 +63,9 @@ func newTransports(opts Options) map[bool]http.RoundTripper {
 	return map[bool]http.RoundTripper{false: documents, true: archives}
 }
 
-// dialing returns a function that connects if allow permits the address, which may be nil. It checks the address that is
-// connected to, so that a name can't lead elsewhere afterward. It gives up before the request does, so that the error is
-// that of the connection.
+// dialing returns a function that connects if allow, which may be nil, permits the address. It checks the one that is
+// connected to, so that a name can't lead elsewhere afterward. It gives up before the request does, so that the error
+// is that of the connection.
 func dialing(
 	timeout time.Duration, allow func(host string, address netip.Addr) error,
 ) func(ctx context.Context, network, address string) (net.Conn, error) {
