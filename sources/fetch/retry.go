@@ -22,9 +22,7 @@ type tries struct {
 // retry calls try with an attempt until it succeeds, returns a permanent error, or has failed too often in a row
 // without progress. If the host is unavailable, its failures count, also those of other requests. The errors have the
 // type *Error.
-func (c *Client) retry(
-	ctx context.Context, u *url.URL, t tries, try func(a *attempt) (progress bool, err error),
-) error {
+func (c *Client) retry(ctx context.Context, u *url.URL, t tries, try func(*attempt) (progress bool, err error)) error {
 	start, failed := time.Now(), 0
 	for n := 1; ; n++ {
 		a := c.attempt(ctx, u)
@@ -54,7 +52,10 @@ func (c *Client) retry(
 		if again {
 			now := time.Now().UnixNano()
 			known := now-h.reported.Swap(now) < int64(calm)
-			atMost := max(wait, allBackoffs(failed, most))
+			atMost := allBackoffs(failed, most)
+			if unavailable && down.after > 0 {
+				atMost = wait + spread
+			}
 			c.emit(Event{URL: bare(u), Host: a.at.Host, Try: n, Wait: wait, Err: err, AtMost: atMost, Known: known})
 			if unavailable { // the next request waits for the pause
 				continue
