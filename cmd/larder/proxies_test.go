@@ -173,7 +173,7 @@ func TestProxyThatHidesAMirror(t *testing.T) {
 		"host \"example.test\" {\n  services = {\n    \"providers.v1\" = \"https://registry.test/v1/providers/example.test/\"\n  }\n}\n"
 	sourcetest.Check(t, os.WriteFile(methods, []byte(text), 0o644))
 	out, err := installBehind(t, world, []string{"HTTPS_PROXY=http://" + l.Addr().String(), "TF_CLI_CONFIG_FILE=" + methods})
-	sourcetest.Expect(t, err != nil && strings.Contains(out, "refused the connection to mirror.test:443: 404 Not Found"), "%v\n%s", err, out)
+	sourcetest.Expect(t, err != nil && strings.Contains(out, "cannot reach mirror.test:443: the proxy") && strings.Contains(out, "refused the connection: 404 Not Found"), "%v\n%s", err, out)
 }
 
 // socksProxy is a proxy that speaks SOCKS 5, as in RFC 1928, without authentication.

@@ -30,14 +30,21 @@ const (
 	maxDeletes = 16        // objects that are removed at the same time
 )
 
-// do sends a request about the object with a key, or about the bucket if that is empty.
+// do sends a request about the object with a key, or about the bucket if that is empty. Edit changes the request, and
+// may be nil.
 func (b *Bucket) do(
-	ctx context.Context, key string, query url.Values, call fetch.Call, msg fetch.Message,
+	ctx context.Context, method, key string, query url.Values, call fetch.Call, edit func(*http.Request),
 ) (header http.Header, body []byte, err error) {
 	at := b.urlOf(key)
 	at.RawQuery = query.Encode()
-	call.URL = at.String()
-	header, body, err = b.opts.Client.Send(ctx, call, msg)
+	req, err := http.NewRequestWithContext(ctx, method, at.String(), nil)
+	if err != nil {
+		return nil, nil, err
+	}
+	if edit != nil {
+		edit(req)
+	}
+	header, body, err = b.opts.Client.Send(call, req)
 	return header, body, b.failure(ctx, key, err)
 }
 
@@ -86,10 +93,14 @@ func (b *Bucket) Upload(
 		header.Set("Cache-Control", opts.CacheControl)
 	}
 	maps.Copy(header, opts.Only)
-	put := fetch.Message{Method: http.MethodPut, Header: header, Size: size, Body: func() io.Reader {
-		return &sealed{io.NewSectionReader(from, 0, size), sha256.New(), sum, size}
-	}}
-	header, _, err = b.do(ctx, key, nil, fetch.Call{Sent: opts.Sent}, put)
+	header, _, err = b.do(ctx, http.MethodPut, key, nil, fetch.Call{Sent: opts.Sent}, func(req *http.Request) {
+		req.Header, req.ContentLength = header, size
+		if size > 0 {
+			req.GetBody = func() (io.ReadCloser, error) {
+				return io.NopCloser(&sealed{io.NewSectionReader(from, 0, size), sha256.New(), sum, size}), nil
+			}
+		}
+	})
 	return etagOf(header), err
 }
 
@@ -122,7 +133,7 @@ func (b *Bucket) Get(ctx context.Context, name string, limit int64) (data []byte
 	if err != nil {
 		return nil, "", err
 	}
-	header, data, err := b.do(ctx, key, nil, fetch.Call{Limit: limit}, fetch.Message{Method: http.MethodGet})
+	header, data, err := b.do(ctx, http.MethodGet, key, nil, fetch.Call{Limit: limit}, nil)
 	return data, etagOf(header), err
 }
 
@@ -135,7 +146,7 @@ func (b *Bucket) Delete(ctx context.Context, names ...string) error {
 		group.Go(func() error {
 			key, err := b.at.key(name)
 			if err == nil {
-				_, _, err = b.do(ctx, key, nil, fetch.Call{}, fetch.Message{Method: http.MethodDelete})
+				_, _, err = b.do(ctx, http.MethodDelete, key, nil, fetch.Call{}, nil)
 			}
 			if errors.Is(err, errNoBucket) || !errors.Is(err, sources.ErrNotFound) {
 				failed[i] = err
@@ -165,7 +176,7 @@ type page struct {
 // page requests a page of a listing.
 func (b *Bucket) page(ctx context.Context, query url.Values) (p page, header http.Header, err error) {
 	query.Set("list-type", "2")
-	header, body, err := b.do(ctx, "", query, fetch.Call{Limit: maxPage}, fetch.Message{Method: http.MethodGet})
+	header, body, err := b.do(ctx, http.MethodGet, "", query, fetch.Call{Limit: maxPage}, nil)
 	if err == nil && xml.Unmarshal(body, &p) != nil {
 		err = sources.WithHint(b.fail("", errors.New("the answer is not that of an S3-compatible store")),
 			"check the endpoint: %s", b.URL("").Host)

@@ -41,7 +41,8 @@ func Resolve(base *url.URL, ref string) (*url.URL, error) {
 		return nil, errors.New("invalid URL") // the cause would show part of the URL
 	}
 	u = base.ResolveReference(u)
-	u.Fragment, u.RawFragment, u.RawQuery = "", "", sendable(u.RawQuery)
+	u.Fragment, u.RawFragment = "", ""
+	u.RawQuery = strings.ReplaceAll(u.RawQuery, " ", "%20") // in which some servers leave spaces
 	switch {
 	case u.Scheme != "http" && u.Scheme != "https":
 		err = fmt.Errorf("unsupported URL scheme %q", u.Scheme)
@@ -78,20 +79,5 @@ func hostPort(u *url.URL) string {
 	return net.JoinHostPort(strings.ToLower(name), cmp.Or(u.Port(), port))
 }
 
-// sendable returns the query with every character escaped that cannot be part of a request line.
-func sendable(query string) string {
-	var b strings.Builder
-	for _, c := range []byte(query) {
-		if c <= ' ' || c >= 0x7f {
-			fmt.Fprintf(&b, "%%%02X", c)
-		} else {
-			b.WriteByte(c)
-		}
-	}
-	return b.String()
-}
-
 // sameOrigin reports whether credentials for a may be sent to b.
-func sameOrigin(a, b *url.URL) bool {
-	return a.Scheme == b.Scheme && hostPort(a) == hostPort(b)
-}
+func sameOrigin(a, b *url.URL) bool { return a.Scheme == b.Scheme && hostPort(a) == hostPort(b) }

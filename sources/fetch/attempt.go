@@ -2,10 +2,12 @@ package fetch
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"math"
 	"net/http"
+	"net/url"
 	"time"
 
 	"golang.org/x/sync/semaphore"
@@ -30,8 +32,9 @@ type attempt struct {
 	ctx    context.Context // of the requests, which the attempt can cancel
 	cancel context.CancelCauseFunc
 	timer  *time.Timer // of the last wait
-	tries  *tries
-	try    *try // of a Call that the request belongs to, or nil
+	try    *try        // of a Call, or nil
+	at     *url.URL    // of the last request
+	pauses int         // of its host in a row, when it was sent
 
 	archive bool                // whether the requests have connections of their own
 	limited bool                // whether each request needs a slot of its host
@@ -52,9 +55,9 @@ type attempt struct {
 // attemptKey is the key of the *attempt in a context.
 type attemptKey struct{}
 
-// attempt returns an attempt with the context of its requests. The caller must call stop.
-func (c *Client) attempt(ctx context.Context, t *tries) *attempt {
-	a := &attempt{tries: t, limit: maxArchive, window: c.opts.Timeout, idle: math.MaxInt64, budget: math.MaxInt64}
+// attempt returns an attempt for a URL. The caller must call stop.
+func (c *Client) attempt(ctx context.Context, u *url.URL) *attempt {
+	a := &attempt{at: u, limit: maxArchive, window: c.opts.Timeout, idle: math.MaxInt64, budget: math.MaxInt64}
 	a.floor = max(1, int(minRate*a.window.Seconds()))
 	ctx, a.cancel = context.WithCancelCause(ctx)
 	a.ctx = context.WithValue(ctx, attemptKey{}, a)
@@ -109,16 +112,12 @@ func (c *Client) receiving(req *http.Request, next http.RoundTripper) (resp *htt
 		resp, err = next.RoundTrip(req) //nolint:bodyclose // the caller does
 		return 0
 	})
-	if err == nil && a.ctx.Err() != nil { // an answer received after cancellation does not count
-		resp.Body.Close()
-		err = ended(a.ctx, a.ctx.Err())
-	}
-	if err == nil && resp.ContentLength > a.limit && resp.StatusCode < 300 && req.Method != http.MethodHead {
-		resp.Body.Close()
-		err = fmt.Errorf("%w: %d bytes, of at most %d", ErrTooLarge, resp.ContentLength, a.limit)
-	}
 	if err != nil {
 		return nil, err
+	}
+	if resp.ContentLength > a.limit && resp.StatusCode < 300 && req.Method != http.MethodHead {
+		resp.Body.Close()
+		return nil, fmt.Errorf("%w: %d bytes, of at most %d", ErrTooLarge, resp.ContentLength, a.limit)
 	}
 	a.renew()
 	resp.Body = &body{resp.Body, a, a.limit}
@@ -146,21 +145,13 @@ func (b *body) Read(p []byte) (n int, err error) {
 	switch b.left -= int64(n); {
 	case b.left < 0:
 		err = fmt.Errorf("%w: more than %d bytes", ErrTooLarge, a.limit)
-	case err == nil, err == io.EOF && a.ctx.Err() == nil: //nolint:errorlint // any other one is no end of the body
+	case err == nil, errors.Is(err, io.EOF) && a.ctx.Err() == nil:
 		return n, err
 	default:
 		err = ended(a.ctx, broken{err})
 	}
 	a.try.end(err)
 	return n, err
-}
-
-// Close implements [io.Closer].
-func (b *body) Close() error {
-	if b.of.try != nil { // nothing else ends its attempts
-		b.of.stop()
-	}
-	return b.ReadCloser.Close()
 }
 
 // An Exchange is a request that was sent, with the beginning of its answer. A redirect and the request that follows it

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"io"
-	"maps"
 	"net/http"
 	"sync"
 )
@@ -15,13 +14,13 @@ import (
 // library's own tries are turned off.
 type Call struct {
 	URL   string // that messages name
-	Tries int    // in all; 0 means those of the Client, and 1 is for calls that must not be repeated
 	Limit int64  // maximum size of an answer's body in bytes; 0 means 1 MiB
-	Stay  bool   // whether a redirect is a refusal; otherwise the library gets it
 
 	// Sent is called with the number of bytes of bodies that were sent since the last call, or with a negative number
 	// if they have to be sent again. It may be nil.
 	Sent func(n int64)
+
+	stay bool // whether a redirect is a refusal; otherwise the library gets it
 }
 
 // Call calls f until it succeeds, returns a permanent error, or has failed too often. The requests with the context
@@ -33,11 +32,11 @@ func (c *Client) Call(ctx context.Context, call Call, f func(context.Context) er
 	if err != nil {
 		return err
 	}
-	tries := &tries{most: cmp.Or(call.Tries, c.opts.Tries)}
 	var own error // is final, and not that of a request
-	err = c.retry(ctx, u, tries, func() (bool, error) {
-		t := &try{call: call, tries: tries}
-		err := f(context.WithValue(ctx, tryKey{}, t))
+	err = c.retry(ctx, u, tries{most: c.opts.Tries}, func(a *attempt) (bool, error) {
+		t := &try{call: call}
+		a.try = t
+		err := f(a.ctx)
 		t.mu.Lock()
 		defer t.mu.Unlock()
 		switch {
@@ -57,31 +56,13 @@ func (c *Client) Call(ctx context.Context, call Call, f func(context.Context) er
 	return cmp.Or(own, err)
 }
 
-// A Message is a request of a protocol that no library knows.
-type Message struct {
-	Method string
-	Header http.Header // may be nil
-	Size   int64       // of the body, in bytes
-
-	// Body returns the body, for each try. It may be nil if the size is 0.
-	Body func() io.Reader
-}
-
 // Send sends a request as a [Client.Call] for which a redirect is a refusal. It returns the header and the body of the
-// answer.
-func (c *Client) Send(ctx context.Context, call Call, msg Message) (header http.Header, body []byte, err error) {
-	call.Stay = true
-	err = c.Call(ctx, call, func(ctx context.Context) error {
-		req, err := http.NewRequestWithContext(ctx, msg.Method, call.URL, nil)
-		if err != nil {
-			return err
-		}
-		maps.Copy(req.Header, msg.Header)
-		if msg.Size > 0 {
-			req.ContentLength = msg.Size
-			req.GetBody = func() (io.ReadCloser, error) {
-				return io.NopCloser(msg.Body()), nil
-			}
+// answer. GetBody of the request returns the body for each try.
+func (c *Client) Send(call Call, req *http.Request) (header http.Header, body []byte, err error) {
+	call.URL, call.stay = req.URL.String(), true
+	err = c.Call(req.Context(), call, func(ctx context.Context) error {
+		req := req.Clone(ctx)
+		if req.GetBody != nil {
 			req.Body, _ = req.GetBody()
 		}
 		resp, err := c.RoundTrip(req)
@@ -98,18 +79,13 @@ func (c *Client) Send(ctx context.Context, call Call, msg Message) (header http.
 	return header, body, err
 }
 
-// tryKey is the key of the *try that the requests with a context belong to.
-type tryKey struct{}
-
-// A try is one of those of a Call.
+// A try is one of those of a Call. The attempt in the context of its requests has it.
 type try struct {
-	call  Call
-	tries *tries
+	call Call
 
 	mu     sync.Mutex
 	told   int64     // number of bytes that Sent was called with
 	body   *sentBody // that is being sent, or nil
-	sent   int64     // bytes of that
 	err    error     // of the last request; nil if it succeeded
 	unread error     // of a body that could not be read
 }
@@ -136,13 +112,13 @@ func (t *try) count(n int64) {
 // limits the time and the size of the answer. An answer after which the same request may succeed later is an error, so
 // that [Client.Call] repeats it.
 func (c *Client) RoundTrip(req *http.Request) (*http.Response, error) {
-	t, ok := req.Context().Value(tryKey{}).(*try)
-	if !ok {
-		t = &try{tries: &tries{most: 1}}
+	t := &try{}
+	if a, ok := req.Context().Value(attemptKey{}).(*attempt); ok && a.try != nil {
+		t = a.try
 	}
 	resp, err := c.send(t, req)
-	if err == nil && (resp.StatusCode >= 400 || t.call.Stay && resp.StatusCode >= 300) {
-		err = (&answer{client: c, resp: resp, asked: req.URL, at: req.URL}).refusal()
+	if err == nil && (resp.StatusCode >= 400 || t.call.stay && resp.StatusCode >= 300) {
+		err = (&answer{client: c, resp: resp, at: req.URL}).refusal()
 	}
 	t.end(err)
 	if status, refused := errors.AsType[*StatusError](err); err == nil || refused && !status.Temporary() && resp != nil {
@@ -151,7 +127,7 @@ func (c *Client) RoundTrip(req *http.Request) (*http.Response, error) {
 	return nil, err
 }
 
-// send sends a request of a try, whose attempt lasts until the body of the answer is closed.
+// send sends a request of a try, with limits of its own.
 func (c *Client) send(t *try, req *http.Request) (*http.Response, error) {
 	if req.Body != nil {
 		defer req.Body.Close()
@@ -160,7 +136,7 @@ func (c *Client) send(t *try, req *http.Request) (*http.Response, error) {
 	if err != nil {
 		return nil, errors.Unwrap(err)
 	}
-	a := c.attempt(req.Context(), t.tries)
+	a := c.attempt(req.Context(), u)
 	a.archive = req.ContentLength >= largeRequest
 	a.try, a.limit = t, cmp.Or(t.call.Limit, defaultLimit)
 	if req.Method != http.MethodGet && req.Method != http.MethodHead {
@@ -193,12 +169,12 @@ func (c *Client) send(t *try, req *http.Request) (*http.Response, error) {
 	return resp, nil
 }
 
-// begin makes body the one that is sent. What was sent of another one before has not arrived.
+// begin makes body the one that is sent. What was sent before has not arrived, as a try sends no two bodies.
 func (t *try) begin(body *sentBody) *sentBody {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.count(-t.sent)
-	t.body, t.sent = body, 0
+	t.count(-t.told)
+	t.body = body
 	return body
 }
 
@@ -206,7 +182,7 @@ func (t *try) begin(body *sentBody) *sentBody {
 func (t *try) arrived(a *attempt) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.body, t.sent = nil, 0
+	t.body = nil
 	if a.timer != nil { // unless no request was sent
 		a.timer.Stop()
 	}
@@ -232,7 +208,6 @@ func (b *sentBody) Read(p []byte) (int, error) {
 		t.unread = err
 	}
 	b.of.timer.Reset(max(b.of.window, b.of.firstByte)) // until the server takes more, or answers
-	t.sent += int64(n)
 	t.count(int64(n))
 	return n, err
 }

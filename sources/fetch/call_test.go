@@ -46,11 +46,11 @@ func library(client *fetch.Client, method, url string, body func() io.Reader) fu
 }
 
 // writeTo returns a client for a server, which doesn't really sleep between tries.
-func writeTo(t *testing.T, handler http.HandlerFunc) (*fetch.Client, string) {
+func writeTo(t *testing.T, tries int, handler http.HandlerFunc) (*fetch.Client, string) {
 	t.Helper()
 	s := httptest.NewServer(handler)
 	t.Cleanup(s.Close)
-	return fetch.New(fetch.Options{Timeout: time.Second, FirstByte: 2 * time.Second, Sleep: func(context.Context, time.Duration) error { return nil }}), s.URL
+	return fetch.New(fetch.Options{Tries: tries, Timeout: time.Second, FirstByte: 2 * time.Second, Sleep: noSleep}), s.URL
 }
 
 func size(r io.Reader) int64 {
@@ -63,7 +63,7 @@ func TestCall(t *testing.T) {
 	for name, answers := range map[string][]int{"at once": {201}, "after 503": {503, 201}, "after 500 twice": {500, 500, 204}} {
 		t.Run(name, func(t *testing.T) {
 			var tries, sent atomic.Int64
-			client, url := writeTo(t, func(w http.ResponseWriter, r *http.Request) {
+			client, url := writeTo(t, 3, func(w http.ResponseWriter, r *http.Request) {
 				got, _ := io.ReadAll(r.Body)
 				sourcetest.Expect(t, bytes.Equal(got, data) && r.ContentLength == int64(len(data)), "%d bytes of %d", len(got), r.ContentLength)
 				w.WriteHeader(answers[tries.Add(1)-1])
@@ -77,15 +77,15 @@ func TestCall(t *testing.T) {
 
 // A refusal is that of the server, without what the library made of it, and it isn't repeated.
 func TestCallRefused(t *testing.T) {
-	for _, test := range []struct{ status, tries, want int }{{404, 0, 1}, {412, 0, 1}, {503, 1, 1}, {503, 3, 3}} {
+	for _, test := range []struct{ status, tries, want int }{{404, 3, 1}, {412, 3, 1}, {503, 1, 1}, {503, 3, 3}} {
 		var tries atomic.Int64
-		client, url := writeTo(t, func(w http.ResponseWriter, r *http.Request) {
+		client, url := writeTo(t, test.tries, func(w http.ResponseWriter, r *http.Request) {
 			tries.Add(1)
 			w.WriteHeader(test.status)
 			_, _ = io.WriteString(w, `{"errors": [{"code": "DENIED", "message": "1234567 is no key"}]}`)
 		})
 		at := url + "/x?secret=1234567"
-		err := client.Call(t.Context(), fetch.Call{URL: at, Tries: test.tries}, library(client, "GET", at, nil))
+		err := client.Call(t.Context(), fetch.Call{URL: at}, library(client, "GET", at, nil))
 		status, ok := errors.AsType[*fetch.StatusError](err)
 		sourcetest.Expect(t, ok && status.Code == test.status && status.Codes[0] == "DENIED" && int(tries.Load()) == test.want, "%d, %d: %v after %d tries", test.status, test.tries, err, tries.Load())
 		sourcetest.Expect(t, !strings.Contains(err.Error(), "1234567") && !strings.Contains(err.Error(), "library"), "error %v", err)
@@ -94,7 +94,7 @@ func TestCallRefused(t *testing.T) {
 
 // Errors of the library itself are returned unchanged.
 func TestCallsOwnError(t *testing.T) {
-	client, url := writeTo(t, func(http.ResponseWriter, *http.Request) {})
+	client, url := writeTo(t, 3, func(http.ResponseWriter, *http.Request) {})
 	own, calls := errors.New("not XML"), 0
 	err := client.Call(t.Context(), fetch.Call{URL: url}, func(ctx context.Context) error {
 		calls++
@@ -104,19 +104,21 @@ func TestCallsOwnError(t *testing.T) {
 	sourcetest.Expect(t, err == own && calls == 1, "got %v after %d calls", err, calls)
 }
 
-// A redirect is a refusal if the call says so, and its target is reached by no request.
-func TestCallStays(t *testing.T) {
-	client, url := writeTo(t, func(w http.ResponseWriter, r *http.Request) {
+// For a single request, a redirect is a refusal, and its target is reached by no request.
+func TestSendStays(t *testing.T) {
+	client, url := writeTo(t, 3, func(w http.ResponseWriter, r *http.Request) {
 		http.Redirect(w, r, "/other?secret=1234567", http.StatusTemporaryRedirect)
 	})
-	err := client.Call(t.Context(), fetch.Call{URL: url, Stay: true}, library(client, "GET", url, nil))
+	req, err := http.NewRequestWithContext(t.Context(), "GET", url, nil)
+	check(t, err)
+	_, _, err = client.Send(fetch.Call{}, req)
 	status, ok := errors.AsType[*fetch.StatusError](err)
 	sourcetest.Expect(t, ok && status.Code == 307 && !strings.Contains(err.Error(), "1234567"), "got %v", err)
 }
 
 // A body that can't be read is no failure of the server: its error is returned, and there is no other try.
 func TestCallBodyFails(t *testing.T) {
-	client, url := writeTo(t, func(_ http.ResponseWriter, r *http.Request) { _, _ = io.Copy(io.Discard, r.Body) })
+	client, url := writeTo(t, 3, func(_ http.ResponseWriter, r *http.Request) { _, _ = io.Copy(io.Discard, r.Body) })
 	own, calls := errors.New("changed"), 0
 	err := client.Call(t.Context(), fetch.Call{URL: url}, func(ctx context.Context) error {
 		calls++
@@ -134,7 +136,7 @@ func TestCallBodyFails(t *testing.T) {
 
 // Answers have limits, with and without their size, also outside a Call.
 func TestCallIsLimited(t *testing.T) {
-	client, url := writeTo(t, func(w http.ResponseWriter, r *http.Request) {
+	client, url := writeTo(t, 1, func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/stated" {
 			w.Header().Set("Content-Length", "1001")
 		}
@@ -147,7 +149,7 @@ func TestCallIsLimited(t *testing.T) {
 		_, _ = w.Write(make([]byte, 1001))
 	})
 	for path, want := range map[string]error{"/stated": fetch.ErrTooLarge, "/": fetch.ErrTooLarge, "/slow": fetch.ErrStalled, "/refused": fetch.ErrUnauthorized} {
-		err := client.Call(t.Context(), fetch.Call{URL: url + path, Limit: 1000, Tries: 1}, library(client, "GET", url+path, nil))
+		err := client.Call(t.Context(), fetch.Call{URL: url + path, Limit: 1000}, library(client, "GET", url+path, nil))
 		sourcetest.ErrorIs(t, err, want)
 	}
 	check(t, client.Call(t.Context(), fetch.Call{URL: url, Limit: 1001}, library(client, "GET", url, nil)))

@@ -48,7 +48,7 @@ type Authorizer interface {
 }
 
 // Authorize makes the client send the requests for all URLs that begin with base, also after redirects, through a. A
-// later call for the same base replaces a.
+// later call for the same base replaces a. No base must begin with another one.
 func (c *Client) Authorize(base string, a Authorizer) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -56,19 +56,15 @@ func (c *Client) Authorize(base string, a Authorizer) {
 }
 
 // authorizer returns the authorizer for a URL, or nil if there is none.
-func (c *Client) authorizer(u *url.URL) (found Authorizer) {
+func (c *Client) authorizer(u *url.URL) Authorizer {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if u == nil || len(c.authorizers) == 0 {
-		return nil
-	}
-	text, longest := u.String(), 0
 	for base, a := range c.authorizers {
-		if len(base) > longest && strings.HasPrefix(text, base) {
-			found, longest = a, len(base)
+		if strings.HasPrefix(u.String(), base) {
+			return a
 		}
 	}
-	return found
+	return nil
 }
 
 // authenticating is the link that adds what is configured for the URL of a request: headers, the user information of the
@@ -96,14 +92,11 @@ func (c *Client) authenticating(req *http.Request, next http.RoundTripper) (*htt
 	return next.RoundTrip(req)
 }
 
-// header returns the headers of the requests for a document, or for an archive if r is nil. It adds credentials over
-// https only, and only if no [Authorizer] does: a token if it is wanted, or is for archives too, otherwise those of the
-// netrc file for an archive. The user information of an archive's URL precedes both.
-func (c *Client) header(ctx context.Context, u *url.URL, r *Request) (http.Header, error) {
-	header, archive := http.Header{}, r == nil
-	if archive {
-		r = &Request{}
-	}
+// header returns the headers of the requests for a document or an archive. It adds credentials over https only, and only
+// if no [Authorizer] does: a token if it is wanted, or is for archives too, otherwise those of the netrc file for an
+// archive. The user information of an archive's URL precedes both.
+func (c *Client) header(ctx context.Context, u *url.URL, r Request, archive bool) (http.Header, error) {
+	header := http.Header{}
 	if r.Accept != "" {
 		header.Set("Accept", r.Accept)
 	}

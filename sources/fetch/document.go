@@ -55,9 +55,8 @@ func (c *Client) Document(ctx context.Context, r Request) (*Document, error) {
 		return nil, err
 	}
 	var doc *Document
-	t := &tries{about: r, most: cmp.Or(r.Tries, c.opts.Tries)}
-	err = c.retry(ctx, u, t, func() (bool, error) {
-		doc, err = c.document(ctx, u, t, r)
+	err = c.retry(ctx, u, tries{about: r, most: cmp.Or(r.Tries, c.opts.Tries)}, func(a *attempt) (bool, error) {
+		doc, err = c.document(a, r)
 		return false, err
 	})
 	if err != nil {
@@ -67,22 +66,19 @@ func (c *Client) Document(ctx context.Context, r Request) (*Document, error) {
 }
 
 // document fetches and reads the document in a single try. If it turns out to be large, that needs a slot.
-func (c *Client) document(ctx context.Context, u *url.URL, t *tries, r Request) (*Document, error) {
-	header, err := c.header(ctx, u, &r)
+func (c *Client) document(try *attempt, r Request) (*Document, error) {
+	header, err := c.header(try.ctx, try.at, r, false)
 	if err != nil {
 		return nil, err
 	}
-	try := c.attempt(ctx, t)
-	defer try.stop()
 	try.limit = cmp.Or(r.Limit, defaultLimit)
-	rules := redirects{cmp.Or(r.Redirects, defaultRedirects), r.SameHost, r.Plain}
-	a, err := c.follow(try, u, header, rules)
+	a, err := c.follow(try, header, r)
 	if err != nil {
 		return nil, err
 	}
 	defer a.resp.Body.Close()
 	if a.resp.StatusCode != http.StatusOK {
-		return nil, a.fail(a.refusal())
+		return nil, a.refusal()
 	}
 	try.budget = documentWindows * c.opts.Timeout
 	body, err := io.ReadAll(io.LimitReader(a.resp.Body, smallDocument))
@@ -93,7 +89,7 @@ func (c *Client) document(ctx context.Context, u *url.URL, t *tries, r Request) 
 		}
 	}
 	if err != nil {
-		return nil, a.fail(err)
+		return nil, err
 	}
 	doc := &Document{Body: body, URL: a.at, Header: a.resp.Header, answer: a}
 	if r.Read != nil {
@@ -115,9 +111,7 @@ func (d *Document) Wrap(err error) error {
 }
 
 // Refusal returns an error if the document is an HTML page, or a message in JSON or XML, instead of what was wanted.
-func (d *Document) Refusal(wanted string) error {
-	return d.Wrap(d.answer.instead(d.Body, wanted))
-}
+func (d *Document) Refusal(wanted string) error { return d.Wrap(d.answer.instead(d.Body, wanted)) }
 
 // Said returns the message in the document, if it is one in JSON or XML.
 func (d *Document) Said() string { return readMessage(d.Body).oneLine(d.answer.secrets()) }
@@ -149,9 +143,9 @@ func (d *Document) JSON(v any) error {
 // CheckJSON returns an error unless the document's content type is JSON.
 func (d *Document) CheckJSON() error {
 	stated := d.Header.Get("Content-Type")
-	kind, _, err := mime.ParseMediaType(stated)
+	kind, _, _ := mime.ParseMediaType(stated) // parameters don't matter
 	switch {
-	case kind == "application/json" && (err == nil || errors.Is(err, mime.ErrInvalidMediaParameter)):
+	case kind == "application/json":
 		return nil
 	case isHTML(d.Body):
 		return d.Refusal("JSON")

@@ -33,8 +33,6 @@ type Archive struct {
 	// From is called for each answer, with the URL that answered after all redirects, without user information and
 	// query. It may be nil.
 	From func(url string)
-
-	peek bool // request the beginning only
 }
 
 // A Stage receives the bytes of an archive.
@@ -69,17 +67,15 @@ func (c *Client) Download(ctx context.Context, from Archive, stage Stage) error 
 	}
 	d.total, d.idle = cmp.Or(from.Size, -1), c.opts.Timeout
 	d.have, d.validator = stage.Resume()
-	if d.have > 0 && (d.validator == "" || !httpguts.ValidHeaderFieldValue(d.validator)) {
-		if err := d.restart(""); err != nil {
-			return err
-		}
+	if d.validator == "" || !httpguts.ValidHeaderFieldValue(d.validator) {
+		d.have, d.validator = 0, ""
 	}
 	d.reached = d.have
-	d.tries = tries{most: cmp.Or(from.Tries, c.opts.DownloadTries), stalls: maxStalls}
-	err := c.retry(ctx, d.url, &d.tries, func() (bool, error) {
-		err := d.request(ctx)
+	d.most = cmp.Or(from.Tries, c.opts.DownloadTries)
+	err := c.retry(ctx, d.url, tries{most: d.most, stalls: maxStalls}, func(try *attempt) (bool, error) {
+		err := d.request(try)
 		if status, ok := errors.AsType[*StatusError](err); ok && status.expired() && d.renew(ctx) {
-			err = d.request(ctx)
+			err = d.request(try)
 		}
 		if d.have < d.reached+bufferSize {
 			return false, err
@@ -98,7 +94,7 @@ type download struct {
 	client *Client
 	from   Archive
 	stage  Stage
-	tries  tries
+	most   int // tries in a row without progress
 	buf    []byte
 
 	url    *url.URL // the current one
@@ -121,7 +117,7 @@ func (d *download) locate(ctx context.Context, rawURL string) error {
 	if err != nil {
 		return err
 	}
-	if d.header, err = d.client.header(ctx, u, nil); err != nil {
+	if d.header, err = d.client.header(ctx, u, Request{}, true); err != nil {
 		return &Error{URL: bare(u), Err: err}
 	}
 	d.url = u
@@ -144,11 +140,9 @@ func (d *download) renew(ctx context.Context) bool {
 
 // request requests the missing bytes once, and keeps those that arrive. After several requests for the rest that
 // brought nothing, it requests the whole archive, and keeps the received part until that begins to arrive.
-func (d *download) request(ctx context.Context) error {
+func (d *download) request(try *attempt) error {
 	rest := d.have > 0 && d.validator != "" && d.useless < maxUseless
 	before, opts := d.have, d.client.opts
-	try := d.client.attempt(ctx, &d.tries)
-	defer try.stop()
 	try.firstByte, try.limited = opts.FirstByte, true
 	a, err := d.ask(try, rest)
 	if err == nil {
@@ -160,7 +154,6 @@ func (d *download) request(ctx context.Context) error {
 		if err = d.receive(try, a); errors.Is(err, errIdle) {
 			d.idle *= 2
 		}
-		err = a.fail(err)
 	}
 	switch {
 	case err == nil, !rest, d.have != before:
@@ -173,16 +166,13 @@ func (d *download) request(ctx context.Context) error {
 
 // ask requests the rest or the whole archive. A server that refuses the request for the rest may have the whole.
 func (d *download) ask(try *attempt, rest bool) (*answer, error) {
-	switch {
-	case d.from.peek:
-		return d.get(try, d.url, d.header, fmt.Sprintf("bytes=0-%d", maxPreamble-1))
-	case rest:
+	if rest {
 		a, err := d.get(try, d.url, d.header, fmt.Sprintf("bytes=%d-", d.have))
 		if err != nil {
 			return nil, err
 		}
-		switch status := a.resp.StatusCode; {
-		case status == http.StatusOK, status == http.StatusPartialContent, (&StatusError{Code: status}).Temporary():
+		status := &StatusError{Code: a.resp.StatusCode}
+		if status.Code == http.StatusOK || status.Code == http.StatusPartialContent || status.Temporary() {
 			return a, nil
 		}
 		drain(a.resp, io.Discard)
@@ -199,8 +189,8 @@ func (d *download) get(try *attempt, u *url.URL, header http.Header, span string
 	if span != "" && d.validator != "" {
 		header.Set("If-Range", d.validator)
 	}
-	try.archive = true
-	return d.client.follow(try, u, header, redirects{most: defaultRedirects, plain: true}) // archives have checksums
+	try.archive, try.at = true, u
+	return d.client.follow(try, header, Request{Plain: true}) // archives have checksums
 }
 
 // receive keeps the bytes of an answer.
@@ -229,9 +219,7 @@ func (d *download) begin(a *answer, head []byte, whole bool, total int64) (err e
 		d.from.From(bare(a.at))
 	}
 	if whole || d.have == 0 {
-		if err = a.instead(head[:min(len(head), maxPreamble)], "an archive"); len(head) == 0 && total == 0 {
-			err = errors.New("an empty answer instead of an archive")
-		}
+		err = a.noArchive(head, total)
 	}
 	if err = cmp.Or(err, d.agree(total)); err == nil && (whole || d.have == 0) {
 		err = d.restart(validator(a.resp))
@@ -246,6 +234,14 @@ func (d *download) begin(a *answer, head []byte, whole bool, total int64) (err e
 		d.stageErr = d.stage.Expect(d.total)
 	}
 	return d.stageErr
+}
+
+// noArchive returns an error if an answer of this size, which begins with head, is no archive.
+func (a *answer) noArchive(head []byte, size int64) error {
+	if len(head) == 0 && size == 0 {
+		return errors.New("an empty answer instead of an archive")
+	}
+	return a.instead(head[:min(len(head), maxPreamble)], "an archive")
 }
 
 // agree returns an error for an archive of an unexpected size, in bytes. A negative size is unknown.
@@ -307,31 +303,35 @@ func (d *download) Write(p []byte) (n int, err error) {
 	return n, d.stageErr
 }
 
-// isEnd reports whether err is the end of a body. That of a broken connection is wrapped, and is not the end.
-func isEnd(err error) bool { return err == io.EOF || err == io.ErrUnexpectedEOF } //nolint:errorlint // see above
+// isEnd reports whether err is the end of a body, and not that of a broken connection.
+func isEnd(err error) bool {
+	return !temporary(err) && (errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF))
+}
 
 // Peek requests the beginning of an archive, and reads no more of the answer. It returns the size of the archive in
 // bytes, or -1 if the server doesn't state it. Its errors are those of [Client.Download].
 func (c *Client) Peek(ctx context.Context, rawURL string) (size int64, err error) {
-	p := &peeking{-1}
-	err = c.Download(ctx, Archive{URL: rawURL, Tries: c.opts.Tries, peek: true}, p)
-	if err == errPeeked { //nolint:errorlint // errors of a stage are returned unchanged
-		err = nil
+	d := &download{client: c, total: -1}
+	if err := d.locate(ctx, rawURL); err != nil {
+		return 0, err
 	}
-	return p.size, err
+	err = c.retry(ctx, d.url, tries{most: c.opts.Tries}, func(try *attempt) (bool, error) {
+		try.firstByte, try.limited = c.opts.FirstByte, true
+		a, err := d.get(try, d.url, d.header, fmt.Sprintf("bytes=0-%d", maxPreamble-1))
+		if err != nil {
+			return false, err
+		}
+		defer a.resp.Body.Close()
+		if size = a.resp.ContentLength; a.resp.StatusCode != http.StatusOK {
+			if _, size, err = d.checkRange(a, 0, maxPreamble); err != nil {
+				return false, err
+			}
+		}
+		head, err := io.ReadAll(io.LimitReader(a.resp.Body, maxPreamble))
+		return false, cmp.Or(err, a.noArchive(head, size))
+	})
+	return size, err
 }
-
-// errPeeked ends a download whose beginning has arrived.
-var errPeeked = errors.New("peeked")
-
-// A peeking stage ends a download when it has begun.
-type peeking struct{ size int64 }
-
-func (*peeking) Write([]byte) (int, error)     { return 0, errPeeked }
-func (p *peeking) Expect(size int64) error     { p.size = size; return errPeeked }
-func (*peeking) Begin(string) error            { return nil }
-func (*peeking) Resume() (int64, string)       { return 0, "" }
-func (*peeking) Spool() (sources.Spool, error) { return nil, errors.ErrUnsupported }
 
 // checkRange returns the length of the body of an answer, and the size of the archive. It returns an error unless the
 // body contains the bytes of this archive from begin on, and none at end or after it. If end is -1, all of the rest was
@@ -372,12 +372,9 @@ func validator(resp *http.Response) string {
 	if tag := header.Get("ETag"); strings.HasPrefix(tag, `"`) {
 		return tag
 	}
-	modified, err := http.ParseTime(header.Get("Last-Modified"))
-	if err != nil {
-		return ""
-	}
-	date, err := http.ParseTime(header.Get("Date"))
-	if err != nil || date.Sub(modified) < dateResolution {
+	modified, invalid := http.ParseTime(header.Get("Last-Modified"))
+	date, unknown := http.ParseTime(header.Get("Date"))
+	if invalid != nil || unknown != nil || date.Sub(modified) < dateResolution {
 		return ""
 	}
 	return header.Get("Last-Modified")

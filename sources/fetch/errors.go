@@ -38,12 +38,16 @@ type Error struct {
 	Tries int    // 0 if no request was sent
 	Took  time.Duration
 	Err   error // the error of the last try
+
+	at *url.URL // that failed, after redirects; nil if no request was sent
 }
 
 func (e *Error) Error() string {
 	text := e.URL + ": " + e.Err.Error()
 	if down := unreachable(e.Err); down != nil {
 		text = down.Error()
+	} else if e.at != nil && bare(e.at) != e.URL {
+		text = e.URL + ": redirected to " + bare(e.at) + ": " + e.Err.Error()
 	}
 	if e.Tries < 2 {
 		return text
@@ -59,18 +63,13 @@ func (e *Error) Cause() string {
 	if down := unreachable(e.Err); down != nil {
 		return down.Error()
 	}
-	at, invalid := url.Parse(e.URL)
-	err := e.Err
-	if r, ok := errors.AsType[*redirected](err); ok {
-		at, err = r.at, r.error
-	}
-	status, answered := errors.AsType[*StatusError](err)
-	unauthorized := errors.Is(err, ErrUnauthorized) && !(answered && status.ObjectStore)
-	shared := temporary(err) || has[*tls.CertificateVerificationError](err) || namesProxy(err) || unauthorized
-	if invalid != nil || !shared {
+	status, answered := errors.AsType[*StatusError](e.Err)
+	unauthorized := errors.Is(e.Err, ErrUnauthorized) && !(answered && status.ObjectStore)
+	shared := temporary(e.Err) || has[*tls.CertificateVerificationError](e.Err) || unauthorized
+	if e.at == nil || !shared {
 		return ""
 	}
-	return at.Host + ": " + err.Error()
+	return e.at.Host + ": " + e.Err.Error()
 }
 
 // round rounds d for messages.
@@ -93,17 +92,12 @@ type StatusError struct {
 
 	Request *http.Request // that was refused; may hold secrets
 
-	signed bool // whether the URL has a query, which may be a signature that is valid for a limited time
-
 	after time.Duration // the wait that the server requested; 0 if it requested none
 }
 
 // Error leaves out the URL, because an Error already names it.
 func (e *StatusError) Error() string {
-	text := fmt.Sprintf("%d %s", e.Code, http.StatusText(e.Code))
-	if http.StatusText(e.Code) == "" {
-		text = fmt.Sprintf("status %d", e.Code)
-	}
+	text := strings.TrimSpace(fmt.Sprintf("%d %s", e.Code, http.StatusText(e.Code)))
 	if e.Said != "" {
 		text += fmt.Sprintf(" (%q)", e.Said)
 	}
@@ -185,15 +179,6 @@ type worded struct {
 
 func (w *worded) Error() string { return w.text }
 func (w *worded) Unwrap() error { return w.error }
-
-// A redirected error comes from another URL than the requested one.
-type redirected struct {
-	at *url.URL
-	error
-}
-
-func (e *redirected) Error() string { return "redirected to " + bare(e.at) + ": " + e.error.Error() }
-func (e *redirected) Unwrap() error { return e.error }
 
 // ended returns the reason why a request with this context failed with err. That is the watch's reason if the watch
 // ended the request.

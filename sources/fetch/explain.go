@@ -22,13 +22,15 @@ import (
 type hostKey struct{}
 
 // explaining is the link that describes why there was no answer.
-func (c *Client) explaining(req *http.Request, next http.RoundTripper) (*http.Response, error) {
+func (c *Client) explaining(req *http.Request, next http.RoundTripper) (resp *http.Response, err error) {
 	u, h := req.URL, c.host(req.URL)
-	proxy, _, err := c.proxyOf(u)
-	if err != nil { // no request can be sent
-		return nil, err
+	var proxy *url.URL
+	if c.opts.Proxy != nil && c.opts.Transport == nil {
+		if proxy, err = c.opts.Proxy(req); err != nil {
+			return nil, err
+		}
 	}
-	resp, err := next.RoundTrip(req.WithContext(context.WithValue(req.Context(), hostKey{}, h)))
+	resp, err = next.RoundTrip(req.WithContext(context.WithValue(req.Context(), hostKey{}, h)))
 	if err == nil {
 		resp.Request = cmp.Or(resp.Request, req)
 		return resp, nil
@@ -36,6 +38,7 @@ func (c *Client) explaining(req *http.Request, next http.RoundTripper) (*http.Re
 	op, isOp := errors.AsType[*net.OpError](err)
 	ofProxy := isOp && op.Op == "proxyconnect" // such as an error of TLS with the proxy
 	switch err = ended(req.Context(), describe(err)); {
+	case unreachable(err) != nil: // because the proxy or Options.Connect has refused
 	case has[*net.DNSError](err), isDial(err):
 		down := &UnreachableError{u.Host, err}
 		if proxy != nil {
@@ -43,8 +46,9 @@ func (c *Client) explaining(req *http.Request, next http.RoundTripper) (*http.Re
 		}
 		err = meantHost(down, u.Host, "check the network connection and the proxy settings (HTTPS_PROXY, NO_PROXY); "+
 			"--offline uses the packages on this machine only")
-	case ofProxy || temporary(err):
-		err = c.mayBeProxy(u, err)
+	case proxy != nil && (ofProxy || temporary(err)):
+		err = sources.WithHint(fmt.Errorf("%w (through the proxy %s)", err, proxy.Host),
+			"if %s can be reached without the proxy, add the host to NO_PROXY", u.Host)
 	}
 	return nil, c.suggestHostOptions(u, h, err)
 }
@@ -66,7 +70,7 @@ func describe(err error) error {
 	certificate, untrusted := errors.AsType[*tls.CertificateVerificationError](err)
 	text, at, hint, final := "", "", "", true
 	switch {
-	case has[proxyError](err):
+	case unreachable(err) != nil:
 		return err
 	case untrusted:
 		text = "TLS: " + strings.TrimPrefix(certificate.Err.Error(), "x509: ")
@@ -78,17 +82,12 @@ func describe(err error) error {
 			at = "DNS server " + strings.TrimSuffix(dns.Server, ":53")
 		}
 	case op != nil && op.Op == "remote error": // a TLS alert
-		text = "the server refused the TLS connection: " + strings.TrimPrefix(op.Err.Error(), "tls: ")
-		switch {
-		case strings.Contains(text, "handshake failure"):
-			hint = "the server may support only outdated TLS, such as SHA-1 signatures or RSA key exchange: update it"
-		case strings.Contains(text, "no application protocol"):
-			hint = "allow HTTP/1.1 on the server: Larder requests archives over it"
-		}
+		alert := strings.TrimPrefix(op.Err.Error(), "tls: ")
+		text, hint = "the server refused the TLS connection: "+alert, alerts[alert]
 	case errors.Is(err, io.EOF):
 		text, final = "the server closed the connection without an answer", false
 	case op != nil:
-		text, final = op.Err.Error(), has[*addressError](err)
+		text, final = op.Err.Error(), false
 		if errno, ok := errors.AsType[syscall.Errno](err); ok {
 			text = errno.Error()
 		}
@@ -112,6 +111,13 @@ func describe(err error) error {
 		err = sources.WithHint(err, "%s", hint)
 	}
 	return err
+}
+
+// alerts are hints about TLS alerts.
+var alerts = map[string]string{
+	"handshake failure": "the server may support only outdated TLS, such as SHA-1 signatures or RSA key exchange: " +
+		"update it",
+	"no application protocol": "allow HTTP/1.1 on the server: Larder requests archives over it",
 }
 
 // innermost returns the innermost network operation in err, or nil.
@@ -174,63 +180,27 @@ func (c *Client) suggestHostOptions(u *url.URL, h *host, err error) error {
 	return err
 }
 
-// A proxyError is caused by a proxy, or may be, so it means nothing about the contents of the host.
-type proxyError struct{ error }
-
-func (e proxyError) Unwrap() error { return e.error }
-
-// namesProxy reports whether err already names the proxy, or the host that can't be reached without one.
-func namesProxy(err error) bool {
-	return has[proxyError](err) || unreachable(err) != nil
-}
-
-// proxyOf returns the proxy for requests to u and the environment variable that sets it, or nil.
-func (c *Client) proxyOf(u *url.URL) (proxy *url.URL, variable string, err error) {
-	if c.opts.Proxy == nil || c.opts.Transport != nil {
-		return nil, "", nil
-	}
-	proxy, err = c.opts.Proxy(&http.Request{URL: u})
-	return proxy, strings.ToUpper(u.Scheme) + "_PROXY", err
-}
-
-// mayBeProxy returns err with the proxy that may have caused it. Without TLS, a proxy can answer in place of the host,
-// and the two cannot be distinguished.
-func (c *Client) mayBeProxy(u *url.URL, err error) error {
-	proxy, variable, _ := c.proxyOf(u)
-	if proxy == nil || namesProxy(err) || errors.Is(err, context.Canceled) {
-		return err
-	}
-	err = proxyError{fmt.Errorf("%w (through the proxy %s)", err, proxy.Host)}
-	return sources.WithHint(err, "this may come from the proxy that %s names: "+
-		"if %s can be reached without it, add the host to NO_PROXY", variable, u.Host)
-}
-
-// checkProxy returns an error if the proxy rejects the connection.
+// checkProxy returns an error, which says nothing about the host, if the proxy refuses the connection to it.
 func checkProxy(_ context.Context, proxy *url.URL, asked *http.Request, resp *http.Response) error {
 	if resp.StatusCode == http.StatusOK {
 		return nil
 	}
-	return refusedByProxy(proxy, "HTTPS_PROXY", asked.Host, resp)
-}
-
-// refusedByProxy returns the error for a rejection of the proxy that a variable names, with a hint.
-func refusedByProxy(proxy *url.URL, variable, host string, resp *http.Response) error {
 	status := &StatusError{Code: resp.StatusCode}
-	err := error(proxyError{fmt.Errorf("the proxy %s refused the connection to %s: %s", proxy.Host, host, status.Error())})
+	err := fmt.Errorf("the proxy %s refused the connection: %s", proxy.Host, status.Error())
 	if status.Temporary() {
 		err = broken{err}
 	}
-	if status.Code != http.StatusProxyAuthRequired {
-		name, _, _ := strings.Cut(host, ":")
-		return meantHost(err, name, fmt.Sprintf("ask the operator of the proxy that %s names to allow %s, "+
-			"or add the host to NO_PROXY", variable, host))
-	}
+	err = &UnreachableError{asked.Host, err}
 	offers := Printable(strings.Join(resp.Header.Values("Proxy-Authenticate"), ", "))
 	switch {
+	case status.Code != http.StatusProxyAuthRequired:
+		name, _, _ := strings.Cut(asked.Host, ":")
+		return meantHost(err, name, fmt.Sprintf("ask the operator of the proxy that HTTPS_PROXY names to allow %s, "+
+			"or add the host to NO_PROXY", asked.Host))
 	case offers != "" && !strings.Contains(strings.ToLower(offers), "basic"):
 		return sources.WithHint(err, "the proxy requires authentication by %.80s; larder supports Basic only", offers)
 	case proxy.User != nil:
-		return sources.WithHint(err, "the proxy refused the user and password in %s", variable)
+		return sources.WithHint(err, "the proxy refused the user and password in HTTPS_PROXY")
 	}
-	return sources.WithHint(err, "the proxy requires authentication: set %s=http://USER:PASSWORD@%s", variable, proxy.Host)
+	return sources.WithHint(err, "the proxy requires authentication: set HTTPS_PROXY=http://USER:PASSWORD@%s", proxy.Host)
 }

@@ -51,6 +51,8 @@ type Options struct {
 	// credentials sent. It may be nil.
 	TokenHint func(host sources.Host, sent bool) string
 
+	StallHint string // what to do about a server that stalls; may be empty
+
 	// Netrc returns the netrc entry for HOST or HOST:PORT, as written in an archive's URL, and false if there is none.
 	// It may be nil.
 	Netrc func(hostport string) (user, password string, ok bool)
@@ -104,7 +106,9 @@ type Client struct {
 
 // New returns a client.
 func New(opts Options) *Client {
-	configured := opts.Tries > 0
+	c := &Client{hosts: map[string]*host{}, authorizers: map[string]Authorizer{}}
+	c.large = semaphore.NewWeighted(largeAtOnce)
+	c.answered.Store(opts.Tries > 0)
 	opts.Tries = cmp.Or(opts.Tries, defaultTries)
 	opts.DownloadTries = cmp.Or(opts.DownloadTries, defaultTries)
 	opts.Timeout = cmp.Or(opts.Timeout, defaultTimeout)
@@ -123,15 +127,10 @@ func New(opts Options) *Client {
 	if opts.Sleep == nil {
 		opts.Sleep = sleep
 	}
-	c := &Client{
-		opts: opts, hosts: map[string]*host{}, authorizers: map[string]Authorizer{},
-		large:  semaphore.NewWeighted(largeAtOnce),
-		shared: map[bool]http.RoundTripper{false: opts.Transport, true: opts.Transport},
-	}
+	c.opts, c.shared = opts, map[bool]http.RoundTripper{false: opts.Transport, true: opts.Transport}
 	if opts.Transport == nil {
 		c.shared = newTransports(opts)
 	}
-	c.answered.Store(configured)
 	for _, l := range []link{
 		c.connect, c.tracing, c.opening, c.explaining, c.authenticating, c.receiving, c.pausing, c.limiting,
 	} {

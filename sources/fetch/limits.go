@@ -35,10 +35,6 @@ const (
 
 	// bufferSize is how many bytes of an archive are passed on at a time. A try that yields fewer has made no progress.
 	bufferSize = 64 << 10
-
-	readFrame        = 1 << 20 // for HTTP/2; with a nearby server twice as fast as the default
-	streamBuffer     = 4 << 20
-	connectionBuffer = 64 << 20
 )
 
 // Tries and the waits between them.

@@ -58,7 +58,9 @@ func (d *download) inParts(ctx context.Context, a *answer, rate float64) (all bo
 	defer spool.Close()
 	p := &parts{download: d, first: a, spool: spool, within: maxLatency}
 	var probe bytes.Buffer
-	if _, err := p.request(ctx, &tries{most: 1}, &probe, d.have, d.have+bufferSize); err != nil {
+	try := d.client.attempt(ctx, d.url)
+	defer try.stop()
+	if _, err := p.request(try, &probe, d.have, d.have+bufferSize); err != nil {
 		return false, ctx.Err()
 	}
 	a.resp.Body.Close()
@@ -116,11 +118,10 @@ func (p *parts) span(part int) (begin, end, at int64) {
 // fetch downloads a part to the spool. Whatever fails, a single connection may not need it.
 func (p *parts) fetch(ctx context.Context, part int) error {
 	begin, end, at := p.span(part)
-	t := &tries{most: min(p.tries.most, partTries)}
-	err := p.client.retry(ctx, p.url, t, func() (bool, error) {
-		n, err := p.request(ctx, t, io.NewOffsetWriter(p.spool, at), begin, end)
+	err := p.client.retry(ctx, p.url, tries{most: min(p.most, partTries)}, func(try *attempt) (bool, error) {
+		n, err := p.request(try, io.NewOffsetWriter(p.spool, at), begin, end)
 		begin, at = begin+n, at+n
-		return n >= bufferSize, elsewhere(p.url, p.first.at, err)
+		return n >= bufferSize, err
 	})
 	if err != nil {
 		err = broken{fmt.Errorf("in parts: %w", errors.Unwrap(err))}
@@ -129,9 +130,7 @@ func (p *parts) fetch(ctx context.Context, part int) error {
 }
 
 // request sends one request for a range of the archive, and returns how many bytes it wrote.
-func (p *parts) request(ctx context.Context, t *tries, to io.Writer, begin, end int64) (n int64, err error) {
-	try := p.client.attempt(ctx, t)
-	defer try.stop()
+func (p *parts) request(try *attempt, to io.Writer, begin, end int64) (n int64, err error) {
 	try.budget = p.within
 	a, err := p.get(try, p.first.at, p.first.header, fmt.Sprintf("bytes=%d-%d", begin, end-1))
 	if err != nil {

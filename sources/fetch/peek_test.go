@@ -1,12 +1,10 @@
 package fetch_test
 
 import (
-	"context"
 	"fmt"
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/larder-cli/larder/sources/fetch"
 	"github.com/larder-cli/larder/sources/sourcetest"
@@ -16,8 +14,7 @@ import (
 func TestPeekReadsTheBeginning(t *testing.T) {
 	w := sourcetest.New(t)
 	w.Add("example.test/acme/widget", "1.0.0", sourcetest.Release{Size: 3_000_000})
-	sleep := func(ctx context.Context, _ time.Duration) error { return ctx.Err() }
-	client := fetch.New(fetch.Options{Transport: w.Client().Transport, Sleep: sleep})
+	client := fetch.New(fetch.Options{Transport: w.Client().Transport, Sleep: noSleep})
 	const at = "https://example.test/archives/example.test/acme/widget/1.0.0/" +
 		"terraform-provider-widget_1.0.0_linux_amd64.zip"
 

@@ -13,66 +13,49 @@ import (
 	"github.com/larder-cli/larder/sources"
 )
 
-// redirects are the redirects that are followed.
-type redirects struct {
-	most     int
-	sameHost bool // redirects to other hosts are errors
-	plain    bool // from https to http too, without credentials
-}
-
 // An answer is the response to a request, after redirects.
 type answer struct {
 	client *Client
 	resp   *http.Response
-	asked  *url.URL    // the requested URL
 	at     *url.URL    // the URL that answered
 	header http.Header // of the last request, as it may be sent again
 }
 
-// fail adds the URL that answered to an error about the answer.
-func (a *answer) fail(err error) error { return elsewhere(a.asked, a.at, err) }
-
-// follow sends a GET request of an attempt once, in which each redirect is a request of its own. The Authorization in
-// the header and the user information of a URL follow redirects within their origin only. The caller must close the
-// body.
-func (c *Client) follow(try *attempt, u *url.URL, header http.Header, rules redirects) (_ *answer, err error) {
-	a := &answer{client: c, asked: u, at: u, header: header.Clone()}
-	defer func() { err = elsewhere(u, a.at, err) }()
+// follow sends a GET request of an attempt to its URL, in which each redirect is a request of its own. The Request says
+// which are allowed. The Authorization in the header and the user information of a URL follow redirects within their
+// origin only. The caller must close the body.
+func (c *Client) follow(try *attempt, header http.Header, r Request) (*answer, error) {
+	first, most := try.at, cmp.Or(r.Redirects, defaultRedirects)
+	header = header.Clone()
 	for hop := 0; ; hop++ {
-		req := &http.Request{Method: http.MethodGet, URL: a.at, Host: a.at.Host, Header: a.header.Clone()}
-		if a.resp, err = c.chain.RoundTrip(req.WithContext(try.ctx)); err != nil { //nolint:bodyclose // the caller closes it
+		at := try.at
+		req := &http.Request{Method: http.MethodGet, URL: at, Host: at.Host, Header: header.Clone()}
+		resp, err := c.chain.RoundTrip(req.WithContext(try.ctx))
+		if err != nil {
 			return nil, err
 		}
-		if !slices.Contains(moved, a.resp.StatusCode) {
-			return a, nil
+		if !slices.Contains(moved, resp.StatusCode) {
+			return &answer{client: c, resp: resp, at: at, header: header}, nil
 		}
-		drain(a.resp, io.Discard) // so that the connection can be used again
-		next, err := target(a.at, a.resp, rules.plain)
+		drain(resp, io.Discard) // so that the connection can be used again
+		next, err := target(at, resp, r.Plain)
 		switch {
 		case err != nil:
 			return nil, err
-		case rules.sameHost && !sameOrigin(u, next):
+		case r.SameHost && !sameOrigin(first, next):
 			return nil, fmt.Errorf("redirect to another host refused: %s", bare(next))
-		case hop == rules.most:
-			return nil, fmt.Errorf("more than %d redirects", rules.most)
-		case sameOrigin(a.at, next):
-			next.User = cmp.Or(next.User, a.at.User)
+		case hop == most:
+			return nil, fmt.Errorf("more than %d redirects", most)
+		case sameOrigin(at, next):
+			next.User = cmp.Or(next.User, at.User)
 		default:
-			a.header.Del("Authorization")
+			header.Del("Authorization")
 		}
-		if a.at.Scheme == "https" && next.Scheme != "https" {
+		if at.Scheme == "https" && next.Scheme != "https" {
 			next.User = nil
 		}
-		a.at = next
+		try.at = next
 	}
-}
-
-// elsewhere adds the URL at which err occurred, if that is not the requested one.
-func elsewhere(u, at *url.URL, err error) error {
-	if at == u || err == nil || has[*redirected](err) {
-		return err
-	}
-	return &redirected{at, err}
 }
 
 // moved are the statuses of redirects.

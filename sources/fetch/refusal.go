@@ -5,10 +5,12 @@ import (
 	"cmp"
 	"encoding/json"
 	"encoding/xml"
+	"errors"
 	"fmt"
 	"io"
 	"mime"
 	"net/http"
+	"net/url"
 	"regexp"
 	"slices"
 	"strconv"
@@ -22,7 +24,7 @@ import (
 // Refusal returns the error for the answer to a request of an [Authorizer], such as one for a token. It is like that for
 // the same answer to the request that needs it. The beginning of the body is in memory after that.
 func (c *Client) Refusal(needs *http.Request, resp *http.Response) error {
-	return (&answer{client: c, resp: resp, asked: needs.URL, at: needs.URL}).refusal()
+	return (&answer{client: c, resp: resp, at: needs.URL}).refusal()
 }
 
 // refusal returns the error for a response with an unexpected status. The beginning of its body is in memory after
@@ -37,24 +39,59 @@ func (a *answer) refusal() error {
 		URL:         bare(at),
 		Credentials: resp.Request.Header.Get("Authorization") != "",
 		Said:        said(body.Bytes(), resp, a.secrets()),
-		ObjectStore: isObjectStore(resp.Header) || m.store, // also behind a server that drops its headers
+		ObjectStore: m.store,
 		Codes:       m.codes,
 		Request:     resp.Request,
-		signed:      at.RawQuery != "",
 		after:       retryAfter(resp.Header, time.Now()),
 	}
 	resp.Body, resp.ContentLength = io.NopCloser(&body), int64(body.Len())
 	busy := err.Code == http.StatusTooManyRequests || err.Code == http.StatusServiceUnavailable
 	if err.Temporary() && (busy || err.after > 0) {
-		return &unavailable{err, c.host(at), err.after}
+		return c.host(at).unavailable(resp.Request, err, err.after)
 	}
-	switch proxy, variable, _ := c.proxyOf(at); {
-	case proxy == nil || at.Scheme != "http":
-		return err
-	case err.Code == http.StatusProxyAuthRequired:
-		return refusedByProxy(proxy, variable, at.Host, resp)
+	return err
+}
+
+// hint returns what to do about a request for asked, which was refused at another URL or the same, or nothing. For an
+// archive, the Request is empty.
+func (c *Client) hint(asked, at *url.URL, r Request, status *StatusError) string {
+	const mayBeMissing = "object stores also return this for files that do not exist"
+	unauthorized, elsewhere := errors.Is(status, ErrUnauthorized), !sameOrigin(asked, at)
+	of := cmp.Or(r.TokenOf, c.host(asked).name)
+	limited := at.RawQuery != "" || strings.Contains(strings.ToLower(status.Said), "expired")
+	hint := ""
+	switch by := c.authorizer(at); {
+	case by != nil:
+		return by.Hint(status)
+	case !r.Credentials && status.expired() && limited:
+		return "signed URLs are valid for a limited time: check the clock of this machine, " +
+			"and how long the registry's URLs are valid"
+	case !unauthorized:
+		return ""
+	case status.ObjectStore && !r.Credentials:
+		return mayBeMissing
+	case status.ObjectStore && status.Code == http.StatusForbidden:
+		return mayBeMissing + ": grant readers the right to list the bucket, or exclude the provider from the installation method"
+	case of == "", !r.Credentials && (asked.Scheme != "https" || elsewhere || status.Credentials):
+		return ""
+	case !r.Credentials && c.hostOptions(asked).TokenForArchives:
+		return fmt.Sprintf("if archives of %s need a token, %s", asked.Host, c.opts.TokenHint(of, false))
+	case !r.Credentials:
+		return fmt.Sprintf("if archives of %[1]s need its token, add host %[1]q { send_token_to_archives = true } to %[2]s",
+			asked.Host, c.opts.HostsFile)
+	case elsewhere:
+		hint = fmt.Sprintf("no token was sent: %s redirected the request to %s, "+
+			"and tokens don't follow redirects to other hosts", asked.Host, at.Host)
+	case at.Scheme != "https":
+		hint = fmt.Sprintf("no token was sent to %s: tokens are sent over https only", bare(at))
+	default:
+		hint = c.opts.TokenHint(of, status.Credentials)
 	}
-	return c.mayBeProxy(at, err)
+	if r.TokenOf == "" && r.For != "" && asked.Host != r.For.ASCII() {
+		hint = fmt.Sprintf("the registry of %s is at %s, and tokens are sent to their own host only: %s",
+			r.For, asked.Host, hint)
+	}
+	return hint
 }
 
 // instead returns an error if a body that begins with head is an HTML page, or a message in JSON or XML, in place of
@@ -87,28 +124,22 @@ type message struct {
 	store bool     // it is that of an object store
 }
 
-// code is what an object store may call an error.
-var code = regexp.MustCompile(`^[A-Za-z0-9.]{1,64}$`)
-
 // readMessage reads the JSON of registries, {"errors":[…]}, and the XML of object stores. Other bodies have no message.
 func readMessage(body []byte) (m message) {
+	body = bytes.TrimPrefix(body, byteOrderMark)
 	var members map[string]json.RawMessage
 	if json.Unmarshal(body, &members) == nil {
 		var all []json.RawMessage
 		_ = json.Unmarshal(members["errors"], &all) // it may also be a string
-		for i, value := range all {
+		for _, value := range all {
 			var e struct{ Code string }
 			if json.Unmarshal(value, &e) == nil {
 				m.codes = append(m.codes, e.Code)
 			}
-			if i == 0 {
-				m.text = textOf(value)
-			}
+			m.text = cmp.Or(m.text, textOf(value))
 		}
 		for _, name := range []string{"errors", "error", "message", "detail", "title"} {
-			if len(all) == 0 {
-				m.text = cmp.Or(m.text, textOf(members[name]))
-			}
+			m.text = cmp.Or(m.text, textOf(members[name]))
 		}
 		return m
 	}
@@ -116,18 +147,16 @@ func readMessage(body []byte) (m message) {
 	var e struct {
 		XMLName xml.Name
 		stated
-		Error stated // of other services of AWS
+		Error stated // of services of AWS other than S3
 	}
-	switch err := xml.Unmarshal(body, &e); {
-	case err == nil && e.XMLName.Local == "ErrorResponse":
-		e.stated = e.Error
-	case err != nil || e.XMLName.Local != "Error":
+	if xml.Unmarshal(body, &e) != nil || !slices.Contains([]string{"Error", "ErrorResponse"}, e.XMLName.Local) {
 		return m
 	}
-	if code.MatchString(e.Code) {
+	e.stated = cmp.Or(e.stated, e.Error)
+	if m.store = e.Code != ""; m.store {
 		m.codes = []string{e.Code}
 	}
-	m.text, m.store = strings.Trim(e.Code+": "+e.Message, ": "), e.Code != ""
+	m.text = strings.Trim(e.Code+": "+e.Message, ": ")
 	return m
 }
 
@@ -198,11 +227,4 @@ func (a *answer) secrets() []string {
 		}
 	}
 	return secrets
-}
-
-// isObjectStore reports whether an answer's headers are those of S3 or a compatible store, Google Cloud Storage or
-// Azure Blob Storage.
-func isObjectStore(header http.Header) bool {
-	return slices.ContainsFunc([]string{"X-Amz-Request-Id", "X-Goog-Hash", "X-Guploader-Uploadid", "X-Ms-Request-Id"},
-		func(name string) bool { return header.Get(name) != "" })
 }

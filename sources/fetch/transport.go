@@ -29,7 +29,7 @@ var curves = []tls.CurveID{tls.X25519, tls.CurveP256, tls.CurveP384, tls.CurveP5
 // and uses no proxy.
 func NewTransport(timeout time.Duration) *http.Transport {
 	return &http.Transport{
-		DialContext:            newDialer(timeout).DialContext,
+		DialContext:            dialing(timeout, nil),
 		TLSClientConfig:        &tls.Config{GetClientCertificate: noCertificate, CurvePreferences: curves},
 		TLSHandshakeTimeout:    timeout,
 		ForceAttemptHTTP2:      true,
@@ -39,9 +39,6 @@ func NewTransport(timeout time.Duration) *http.Transport {
 		MaxResponseHeaderBytes: maxHeader,
 		OnProxyConnectResponse: checkProxy,
 		HTTP2: &http.HTTP2Config{
-			MaxReadFrameSize:              readFrame,
-			MaxReceiveBufferPerStream:     streamBuffer,
-			MaxReceiveBufferPerConnection: connectionBuffer,
 			// Ending a request does not close a connection. Without pings, one try after another would be sent over a
 			// connection that is dead.
 			SendPingTimeout: timeout / pingsPerTimeout,
@@ -50,21 +47,13 @@ func NewTransport(timeout time.Duration) *http.Transport {
 	}
 }
 
-// newDialer returns a dialer that gives up before the request does, so that the error is that of the connection.
-func newDialer(timeout time.Duration) *net.Dialer {
-	return &net.Dialer{Timeout: timeout - timeout/8, KeepAlive: keepAlive}
-}
-
 // newTransports returns one transport for documents and one for archives. The one for archives uses HTTP/1.1, so that
 // each archive has its own connection: over a network with long delays, a single connection does not reach the full
 // speed.
 func newTransports(opts Options) map[bool]http.RoundTripper {
 	documents, archives := NewTransport(opts.Timeout), NewTransport(opts.Timeout)
 	for _, t := range []*http.Transport{documents, archives} {
-		t.Proxy = opts.Proxy
-		if opts.Connect != nil {
-			t.DialContext = connecting(opts)
-		}
+		t.Proxy, t.DialContext = opts.Proxy, dialing(opts.Timeout, opts.Connect)
 	}
 	archives.ForceAttemptHTTP2, archives.HTTP2 = false, nil
 	archives.Protocols = new(http.Protocols)
@@ -74,29 +63,26 @@ func newTransports(opts Options) map[bool]http.RoundTripper {
 	return map[bool]http.RoundTripper{false: documents, true: archives}
 }
 
-// An addressError is an address that [Options].Connect refuses.
-type addressError struct{ error }
-
-func (e *addressError) Unwrap() error { return e.error }
-
-// connecting returns a function that connects if the options allow it. It checks the address that is connected to, so
-// that a name can't lead elsewhere afterward.
-func connecting(opts Options) func(ctx context.Context, network, address string) (net.Conn, error) {
+// dialing returns a function that connects if allow, which may be nil, permits the address. It checks the one that is
+// connected to, so that a name can't lead elsewhere afterward. It gives up before the request does, so that the error
+// is that of the connection.
+func dialing(
+	timeout time.Duration, allow func(host string, address netip.Addr) error,
+) func(ctx context.Context, network, address string) (net.Conn, error) {
 	return func(ctx context.Context, network, address string) (net.Conn, error) {
-		host, _, err := net.SplitHostPort(address)
-		if err != nil {
-			return nil, err
-		}
-		dialer := newDialer(opts.Timeout)
-		dialer.Control = func(_, resolved string, _ syscall.RawConn) error {
-			at, err := netip.ParseAddrPort(resolved)
-			if err == nil {
-				err = opts.Connect(host, at.Addr().Unmap().WithZone(""))
+		dialer := net.Dialer{Timeout: timeout - timeout/8, KeepAlive: keepAlive}
+		if allow != nil {
+			host, _, _ := net.SplitHostPort(address)
+			dialer.Control = func(_, resolved string, _ syscall.RawConn) error {
+				at, err := netip.ParseAddrPort(resolved)
+				if err == nil {
+					err = allow(host, at.Addr().Unmap().WithZone(""))
+				}
+				if err != nil {
+					return &UnreachableError{host, err}
+				}
+				return nil
 			}
-			if err != nil {
-				return &addressError{err}
-			}
-			return nil
 		}
 		return dialer.DialContext(ctx, network, address)
 	}
@@ -114,25 +100,18 @@ func (c *Client) Trust(u *url.URL, authorities []*x509.Certificate) {
 // connect is the last link. It sends a request over the shared transport, or over that of its host: a host with TLS
 // options has a separate one, so that its connections are not used for other hosts.
 func (c *Client) connect(req *http.Request, _ http.RoundTripper) (*http.Response, error) {
-	archive := attemptOf(req).archive
+	h, archive := c.host(req.URL), attemptOf(req).archive
 	transport := c.shared[archive]
-	if shared, ok := transport.(*http.Transport); ok && req.URL.Scheme == "https" {
-		transport = c.host(req.URL).transport(archive, shared, req.URL)
-	}
-	return transport.RoundTrip(req)
-}
-
-// transport returns the transport for requests to u, for documents or for archives.
-func (h *host) transport(archive bool, shared *http.Transport, u *url.URL) *http.Transport {
 	h.mu.Lock()
-	defer h.mu.Unlock()
-	if len(h.options.Authorities)+len(h.options.Certificates) == 0 {
-		return shared
+	hasOwn := req.URL.Scheme == "https" && len(h.options.Authorities)+len(h.options.Certificates) > 0
+	if shared, ok := transport.(*http.Transport); ok && hasOwn {
+		if h.own[archive] == nil {
+			h.own[archive] = newOwnTransport(shared, h.options, req.URL)
+		}
+		transport = h.own[archive]
 	}
-	if h.own[archive] == nil {
-		h.own[archive] = newOwnTransport(shared, h.options, u)
-	}
-	return h.own[archive]
+	h.mu.Unlock()
+	return transport.RoundTrip(req)
 }
 
 func newOwnTransport(like *http.Transport, o HostOptions, u *url.URL) *http.Transport {
@@ -172,7 +151,6 @@ type host struct {
 	name  sources.Host        // empty if nothing can be configured for the host
 	slots *semaphore.Weighted // for the archives being downloaded
 	asks  atomic.Bool         // requests a client certificate, but none is configured
-	lost  atomic.Bool         // could not be reached by all tries of a request, and has not answered since
 
 	reported atomic.Int64 // time of the last event about an unavailable host, in nanoseconds
 
@@ -184,8 +162,7 @@ type host struct {
 	options HostOptions              // only for https
 	own     map[bool]*http.Transport // if it has TLS options: for documents and, at true, for archives
 	until   time.Time                // the end of the last pause; zero if there was none
-	waited  bool                     // whether a request has waited for that
-	pauses  int                      // number of pauses since the last good answer
+	pauses  int                      // number of pauses in a row, without a good answer in between
 }
 
 // host returns the state of the host of u.
@@ -209,19 +186,18 @@ func (c *Client) host(u *url.URL) *host {
 // briefly.
 func (c *Client) opening(req *http.Request, next http.RoundTripper) (*http.Response, error) {
 	h := c.host(req.URL)
-	if attemptOf(req).archive {
-		return next.RoundTrip(req)
-	}
-	if !h.opening.Swap(true) {
+	switch {
+	case attemptOf(req).archive:
+	case h.opening.Swap(true):
+		select {
+		case <-h.opened.Done():
+		case <-time.After(maxOpening):
+		case <-req.Context().Done():
+		}
+	default:
 		defer h.open()
 		trace := &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { h.open() }}
-		return next.RoundTrip(req.WithContext(httptrace.WithClientTrace(req.Context(), trace)))
-	}
-	select {
-	case <-h.opened.Done():
-	case <-time.After(maxOpening):
-	case <-req.Context().Done():
-		return nil, req.Context().Err()
+		req = req.WithContext(httptrace.WithClientTrace(req.Context(), trace))
 	}
 	return next.RoundTrip(req)
 }

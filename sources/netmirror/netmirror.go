@@ -103,24 +103,18 @@ func (m *Mirror) Package(ctx context.Context, id sources.PackageID) (sources.Pac
 	return p, nil
 }
 
-func (m *Mirror) list(ctx context.Context, p sources.Provider) (sources.Listing, error) {
-	var listing sources.Listing
-	_, err := m.get(ctx, p, "index.json", func(doc *fetch.Document) (err error) {
-		listing, err = parseIndex(doc)
-		return err
+// list lists the keys of index.json. The values have no meaning.
+func (m *Mirror) list(ctx context.Context, p sources.Provider) (listing sources.Listing, err error) {
+	_, err = m.get(ctx, p, "index.json", func(doc *fetch.Document) error {
+		var index struct{ Versions map[string]*struct{} }
+		if err := doc.JSON(&index); err != nil {
+			return err
+		}
+		listing = sources.ListVersions("mirror", slices.Sorted(maps.Keys(index.Versions)), doc.Said)
+		listing.From = []string{"network mirror " + doc.Place()}
+		return nil
 	})
 	return listing, fetch.Absent(err)
-}
-
-// parseIndex reads the keys of index.json. The values have no meaning.
-func parseIndex(doc *fetch.Document) (sources.Listing, error) {
-	var index struct{ Versions map[string]*struct{} }
-	if err := doc.JSON(&index); err != nil {
-		return sources.Listing{}, err
-	}
-	l := sources.ListVersions("mirror", slices.Sorted(maps.Keys(index.Versions)), doc.Said)
-	l.From = []string{"network mirror " + doc.Place()}
-	return l, nil
 }
 
 func (m *Mirror) locate(ctx context.Context, id sources.PackageID) (sources.Package, error) {
@@ -180,6 +174,18 @@ func (m *Mirror) version(ctx context.Context, r sources.Release) (doc *fetch.Doc
 	return doc, v, err
 }
 
+// platforms returns the platforms with an archive, sorted. Clients can't request names that are no platforms.
+func (v version) platforms() []sources.Platform {
+	var all []sources.Platform
+	for name, archive := range v.Archives {
+		if p, err := sources.ParsePlatform(name); err == nil && archive != nil {
+			all = append(all, p)
+		}
+	}
+	slices.SortFunc(all, sources.Platform.Compare)
+	return all
+}
+
 // An archive is the entry for one platform in VERSION.json.
 type archive struct {
 	URL    string
@@ -198,7 +204,7 @@ func (m *Mirror) resolve(doc *fetch.Document, a *archive) (*url.URL, error) {
 func (m *Mirror) parsePackage(doc *fetch.Document, version version, id sources.PackageID) (sources.Package, error) {
 	a := version.Archives[id.Platform.String()]
 	if a == nil {
-		return sources.Package{}, noPlatform(id, version.Archives)
+		return sources.Package{}, noPlatform(id, sources.Texts(version.platforms()))
 	}
 	at, err := m.resolve(doc, a)
 	if err != nil {
@@ -252,16 +258,13 @@ func (m *Mirror) release(ctx context.Context, p sources.Provider, v sources.Vers
 		return r, fetch.Absent(err)
 	}
 	r.Provider, r.Archives = p, map[sources.Platform]sources.HeldArchive{}
-	for _, name := range slices.Sorted(maps.Keys(version.Archives)) {
-		platform, err := sources.ParsePlatform(name)
-		if err != nil || version.Archives[name] == nil {
-			continue // no client can request this platform
-		}
-		at, err := m.resolve(doc, version.Archives[name])
+	for _, platform := range version.platforms() {
+		archive := version.Archives[platform.String()]
+		at, err := m.resolve(doc, archive)
 		if err != nil {
 			return r, doc.Wrap(fmt.Errorf("url of %s: %w", platform, err))
 		}
-		hashes, err := parseHashes(version.Archives[name].Hashes)
+		hashes, err := parseHashes(archive.Hashes)
 		if err != nil {
 			return r, fmt.Errorf("%s: %w", platform, err)
 		}
@@ -277,27 +280,14 @@ func (m *Mirror) Detail(ctx context.Context, r sources.Release) (detail sources.
 	if err != nil {
 		return detail, fetch.Absent(err)
 	}
-	detail.Platforms = []sources.Platform{}
-	for name, archive := range version.Archives {
-		if p, err := sources.ParsePlatform(name); err == nil && archive != nil {
-			detail.Platforms = append(detail.Platforms, p)
-		}
-	}
-	slices.SortFunc(detail.Platforms, sources.Platform.Compare)
+	detail.Platforms = append([]sources.Platform{}, version.platforms()...) // known, if there are none
 	return detail, nil
 }
 
-func noPlatform(id sources.PackageID, archives map[string]*archive) error {
-	var there []string
-	for platform, a := range archives {
-		if _, err := sources.ParsePlatform(platform); err == nil && a != nil {
-			there = append(there, platform)
-		}
-	}
+func noPlatform(id sources.PackageID, there []string) error {
 	if len(there) == 0 {
 		return sources.WithHint(sources.ErrNoPlatform, "the mirror's %s/%s.json lists no archives; rebuild it, for example with larder mirror index", id.Provider, id.Version)
 	}
-	slices.Sort(there)
 	return sources.WithHint(sources.ErrNoPlatform, "the mirror has %s for %s", id.Release(), fetch.Printable(strings.Join(there, ", ")))
 }
 

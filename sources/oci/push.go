@@ -216,8 +216,10 @@ func (x *index) changed(
 // gets a manifest of its own, if the registry has removed that before.
 func (m *Mirror) removeTag(ctx context.Context, r Repository, v sources.Version) error {
 	remove := func(reference string) error {
-		at := r.at("manifests/" + reference)
-		_, _, err := m.client.Send(ctx, fetch.Call{URL: at}, fetch.Message{Method: http.MethodDelete})
+		req, err := http.NewRequestWithContext(ctx, http.MethodDelete, r.at("manifests/"+reference), nil)
+		if err == nil {
+			_, _, err = m.client.Send(fetch.Call{}, req)
+		}
 		return err
 	}
 	err := remove(tag(v))

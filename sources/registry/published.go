@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 
@@ -28,13 +29,13 @@ var tofuDocuments = &url.URL{Scheme: "https", Host: "api.opentofu.org"}
 // Published returns when p's versions were published, as p's registry states it over TLS. Versions whose time isn't
 // stated are left out. If the registry states no times, the error matches [sources.ErrNotFound].
 func (r *Registry) Published(ctx context.Context, p sources.Provider) (map[sources.Version]time.Time, error) {
-	request, read, err := r.publishedAt(ctx, p)
+	request, err := r.publishedAt(ctx, p)
 	if err != nil {
 		return nil, err
 	}
 	var times map[sources.Version]time.Time
 	request.Read = func(doc *fetch.Document) error {
-		times = read(doc)
+		times = publishedTimes(doc)
 		return nil
 	}
 	doc, err := r.client.Document(ctx, request)
@@ -57,73 +58,56 @@ func unstated(err error) error {
 	return err
 }
 
-// publishedAt returns the request for the document with p's publication times, and the function that reads it.
-func (r *Registry) publishedAt(ctx context.Context, p sources.Provider) (request fetch.Request, read func(*fetch.Document) map[sources.Version]time.Time, err error) {
+// publishedAt returns the request for the document with p's publication times.
+func (r *Registry) publishedAt(ctx context.Context, p sources.Provider) (request fetch.Request, err error) {
 	base, err := r.Discover(ctx, p.Host)
 	if err != nil {
-		return request, nil, err
+		return request, err
 	}
 	if base.Scheme != "https" {
-		return request, nil, fmt.Errorf("%w: a registry without TLS", sources.ErrNotFound)
+		return request, fmt.Errorf("%w: a registry without TLS", sources.ErrNotFound)
 	}
 	at, own := &url.URL{Scheme: base.Scheme, Host: base.Host}, true
 	if p.Host == sources.OpenTofu.DefaultHost() {
 		if _, configured := r.opts.Services[p.Host]; !configured && base.Host == p.Host.ASCII() {
 			at, own = tofuDocuments, false
 		}
-		at, read = at.JoinPath("registry", "docs", "providers", p.Namespace, p.Type, "index.json"), listedTimes
+		at = at.JoinPath("registry", "docs", "providers", p.Namespace, p.Type, "index.json")
 	} else {
-		at.Path, at.RawQuery, read = "/v2/providers/"+p.Namespace+"/"+p.Type, "include=provider-versions", includedTimes
+		at.Path, at.RawQuery = "/v2/providers/"+p.Namespace+"/"+p.Type, "include=provider-versions"
 	}
 	request = fetch.Request{URL: at.String(), Limit: maxPublished, Tries: publishedTries, For: p.Host}
 	if own {
 		request.Credentials, request.TokenOf = true, r.tokenOf(p.Host)
 	}
-	return request, read, nil
+	return request, nil
 }
 
-// includedTimes reads a document of registry.terraform.io.
-func includedTimes(doc *fetch.Document) map[sources.Version]time.Time {
-	var d struct{ Included []json.RawMessage }
+// publishedTimes reads the times in a document of either public registry. It skips what is invalid. If a version is there
+// twice, its later time applies.
+func publishedTimes(doc *fetch.Document) map[sources.Version]time.Time {
+	var d struct {
+		Included []json.RawMessage // of registry.terraform.io
+		Versions []json.RawMessage // of registry.opentofu.org
+	}
 	if doc.JSON(&d) != nil {
 		return nil
 	}
-	return timesOf(d.Included, func(text json.RawMessage) (version, published string) {
+	items, times := slices.Concat(d.Included, d.Versions), map[sources.Version]time.Time{}
+	for _, text := range items[:min(len(items), maxReleases)] {
 		var item struct {
-			Type       string
-			Attributes struct {
+			ID, Published string
+			Type          string
+			Attributes    struct {
 				Version   string
 				Published string `json:"published-at"`
 			}
 		}
-		if json.Unmarshal(text, &item) != nil || item.Type != "provider-versions" {
-			return "", ""
+		_ = json.Unmarshal(text, &item) // an invalid one states no time
+		version, published := item.ID, item.Published
+		if item.Type == "provider-versions" {
+			version, published = item.Attributes.Version, item.Attributes.Published
 		}
-		return item.Attributes.Version, item.Attributes.Published
-	})
-}
-
-// listedTimes reads a document of registry.opentofu.org.
-func listedTimes(doc *fetch.Document) map[sources.Version]time.Time {
-	var d struct{ Versions []json.RawMessage }
-	if doc.JSON(&d) != nil {
-		return nil
-	}
-	return timesOf(d.Versions, func(text json.RawMessage) (version, published string) {
-		var item struct{ ID, Published string }
-		if json.Unmarshal(text, &item) != nil {
-			return "", ""
-		}
-		return item.ID, item.Published
-	})
-}
-
-// timesOf reads the versions of a document, and their times. It skips what is invalid. If a version is there
-// twice, its later time applies.
-func timesOf(items []json.RawMessage, read func(json.RawMessage) (version, published string)) map[sources.Version]time.Time {
-	times := map[sources.Version]time.Time{}
-	for _, item := range items[:min(len(items), maxReleases)] {
-		version, published := read(item)
 		v, err := sources.ParseVersion(strings.TrimPrefix(version, "v"))
 		at, timeErr := time.Parse(time.RFC3339, published)
 		if err == nil && timeErr == nil && at.After(times[v]) {

@@ -295,6 +295,7 @@ func (s *Site) clientOptions(config *cliconfig.Config) fetch.Options {
 		UserAgent: "larder/" + s.Flags.Version,
 		Token:     config.Token,
 		TokenHint: config.TokenHint,
+		StallHint: "if the server needs longer, set TF_REGISTRY_CLIENT_TIMEOUT to a larger number of seconds",
 		Netrc:     config.Netrc,
 		Timeout:   config.Registry.RequestTimeout,
 		Offline:   s.Flags.Offline,
