@@ -39,15 +39,15 @@ type Error struct {
 	Took  time.Duration
 	Err   error // the error of the last try
 
-	at *url.URL // that failed, after redirects; nil if no request was sent
+	At *url.URL // that failed, after redirects; nil if no request was sent
 }
 
 func (e *Error) Error() string {
 	text := e.URL + ": " + e.Err.Error()
 	if down := unreachable(e.Err); down != nil {
 		text = down.Error()
-	} else if e.at != nil && bare(e.at) != e.URL {
-		text = e.URL + ": redirected to " + bare(e.at) + ": " + e.Err.Error()
+	} else if e.At != nil && bare(e.At) != e.URL {
+		text = e.URL + ": redirected to " + bare(e.At) + ": " + e.Err.Error()
 	}
 	if e.Tries < 2 {
 		return text
@@ -66,10 +66,10 @@ func (e *Error) Cause() string {
 	status, answered := errors.AsType[*StatusError](e.Err)
 	unauthorized := errors.Is(e.Err, ErrUnauthorized) && !(answered && status.ObjectStore)
 	shared := temporary(e.Err) || has[*tls.CertificateVerificationError](e.Err) || unauthorized
-	if e.at == nil || !shared {
+	if e.At == nil || !shared {
 		return ""
 	}
-	return e.at.Host + ": " + e.Err.Error()
+	return e.At.Host + ": " + e.Err.Error()
 }
 
 // round rounds d for messages.

@@ -73,7 +73,7 @@ func (c *Client) retry(ctx context.Context, u *url.URL, t tries, try func(*attem
 		if hint != "" {
 			err = sources.WithHint(err, "%s", hint)
 		}
-		return &Error{URL: bare(u), Tries: n, Took: time.Since(start), Err: err, at: a.at}
+		return &Error{URL: bare(u), Tries: n, Took: time.Since(start), Err: err, At: a.at}
 	}
 }
 

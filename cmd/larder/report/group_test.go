@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/url"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -29,8 +30,9 @@ func many(n int, err error) (all []failure) {
 }
 
 // refused is the error of a request that a host refuses.
-func refused(url string, status int) error {
-	return &fetch.Error{URL: url, Err: &fetch.StatusError{Code: status, URL: url}}
+func refused(at string, status int) error {
+	u, _ := url.Parse(at)
+	return &fetch.Error{URL: at, At: u, Err: &fetch.StatusError{Code: status, URL: at}}
 }
 
 // TestOneCause compares what is printed for failures. Those in root modules are told together first.
