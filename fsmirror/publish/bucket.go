@@ -76,7 +76,7 @@ type document struct {
 // NewBucket returns the target in a bucket, for one push.
 func NewBucket(b *bucket.Bucket) *Bucket { return &Bucket{in: b} }
 
-func (b *Bucket) String() string { return b.in.Location().String() }
+func (b *Bucket) String() string { return b.in.At.String() }
 
 // Forget implements [Target].
 func (b *Bucket) Forget(p sources.Provider) { b.providers.Forget(p) }
@@ -160,7 +160,7 @@ func (s *objectSlot) Write(ctx context.Context, text string) error {
 	etag, err := s.in.Put(ctx, s.name, []byte(cmp.Or(text, "{}")), opts)
 	switch {
 	case errors.Is(err, bucket.ErrChanged):
-		return fmt.Errorf("%s/%s: %w", s.in.Location(), s.name, ErrTaken)
+		return fmt.Errorf("%s/%s: %w", s.in.At, s.name, ErrTaken)
 	case err == nil:
 		s.etag = etag
 	}
@@ -578,6 +578,6 @@ func list(ctx context.Context, in *bucket.Bucket, dir string) (directory, error)
 // tooMany returns the error for a directory whose list exceeds the limits.
 func tooMany(in *bucket.Bucket, dir string) error {
 	err := fmt.Errorf("%s/%s: too many objects; at most %d with %d bytes of names are listed",
-		in.Location(), strings.TrimSuffix(dir, "/"), maxListed, maxNames)
+		in.At, strings.TrimSuffix(dir, "/"), maxListed, maxNames)
 	return sources.WithHint(err, "move the objects of other programs to another prefix")
 }

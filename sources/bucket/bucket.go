@@ -52,7 +52,8 @@ type Options struct {
 
 // A Bucket is a location in a store. It is safe for concurrent use.
 type Bucket struct {
-	at       Location
+	At Location // that was opened
+
 	opts     Options
 	endpoint *url.URL // nil for AWS
 	region   string
@@ -63,7 +64,7 @@ type Bucket struct {
 // fails if the store can't be reached or the bucket doesn't exist. It doesn't check permissions, because they may be
 // limited to objects.
 func Open(ctx context.Context, at Location, opts Options) (b *Bucket, err error) {
-	b = &Bucket{at: at, opts: opts}
+	b = &Bucket{At: at, opts: opts}
 	if b.chain, err = newChain(opts); err != nil {
 		return nil, err
 	}
@@ -96,34 +97,31 @@ func (b *Bucket) enter(ctx context.Context, region string) (other string, err er
 	if len(b.opts.Authorities) > 0 {
 		b.opts.Client.Trust(root, b.opts.Authorities)
 	}
-	b.opts.Client.Authorize(root.String(), authorizer{b, region})
+	b.opts.Client.Authorize(root.String(), authorizer{b})
 	// Unlike HEAD, the answer to GET contains the reason of a refusal.
-	_, header, err := b.page(ctx, url.Values{"prefix": {b.at.under("")}, "max-keys": {"1"}})
+	_, header, err := b.page(ctx, url.Values{"prefix": {b.At.under("")}, "max-keys": {"1"}})
 	if refusal, ok := errors.AsType[*fetch.StatusError](err); ok && codeOf(refusal) == "AccessDenied" {
 		err = nil
 	}
 	return header.Get("X-Amz-Bucket-Region"), err
 }
 
-// Location returns the location that was opened.
-func (b *Bucket) Location() Location { return b.at }
-
 // URL returns the URL of an object, without a signature. The name may be that
 // of a directory, with a slash at the end, or empty.
-func (b *Bucket) URL(name string) *url.URL { return b.urlOf(b.at.under(name)) }
+func (b *Bucket) URL(name string) *url.URL { return b.urlOf(b.At.under(name)) }
 
 // urlOf returns the URL of the object with a key, or that of the bucket if the key is empty.
 func (b *Bucket) urlOf(key string) *url.URL {
-	u := url.URL{Scheme: "https", Host: "s3." + b.region + ".amazonaws.com", Path: "/" + b.at.Bucket + "/" + key}
+	u := url.URL{Scheme: "https", Host: "s3." + b.region + ".amazonaws.com", Path: "/" + b.At.Bucket + "/" + key}
 	if strings.HasPrefix(b.region, "cn-") {
 		u.Host += ".cn"
 	}
 	switch {
 	case b.endpoint != nil:
 		u.Scheme, u.Host, u.Path = b.endpoint.Scheme, b.endpoint.Host, b.endpoint.Path+u.Path
-	case s3utils.CheckValidBucketNameStrict(b.at.Bucket) == nil && !strings.Contains(b.at.Bucket, "."):
+	case s3utils.CheckValidBucketNameStrict(b.At.Bucket) == nil && !strings.Contains(b.At.Bucket, "."):
 		// A wildcard in a certificate doesn't match dots.
-		u.Host, u.Path = b.at.Bucket+"."+u.Host, "/"+key
+		u.Host, u.Path = b.At.Bucket+"."+u.Host, "/"+key
 	}
 	u.RawPath = s3utils.EncodePath(u.Path) // the signature is that of this form
 	return &u
@@ -132,11 +130,8 @@ func (b *Bucket) urlOf(key string) *url.URL {
 // payloadHeader is the header with the SHA-256 of the body, which is part of a signature.
 const payloadHeader = "X-Amz-Content-Sha256"
 
-// An authorizer signs the requests to a bucket in a region.
-type authorizer struct {
-	*Bucket
-	region string
-}
+// An authorizer signs the requests to a bucket.
+type authorizer struct{ *Bucket }
 
 // Send implements [fetch.Authorizer]. A signature is valid for about 15 minutes, so each try has its own. Without
 // credentials, there is none.

@@ -61,7 +61,7 @@ func (e *Error) Cause() string {
 
 // fail returns an error of this package about the object with a key, or about the bucket.
 func (b *Bucket) fail(key string, err error) *Error {
-	return &Error{Subject: Location{b.at.Bucket, key}.String(), Err: err}
+	return &Error{Subject: Location{b.At.Bucket, key}.String(), Err: err}
 }
 
 // failure returns the error for one of a request about the object with a key, or about the bucket.

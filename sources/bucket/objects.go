@@ -83,7 +83,7 @@ func (b *Bucket) Put(ctx context.Context, name string, data []byte, opts WriteOp
 func (b *Bucket) Upload(
 	ctx context.Context, name string, from io.ReaderAt, size int64, sum [32]byte, opts WriteOptions,
 ) (etag string, err error) {
-	key, err := b.at.key(name)
+	key, err := b.At.key(name)
 	if err != nil {
 		return "", err
 	}
@@ -129,7 +129,7 @@ func (s *sealed) Read(p []byte) (int, error) {
 // Get returns the contents of an object of at most limit bytes, and its ETag. The error of a larger one matches
 // [fetch.ErrTooLarge]. For packages, use the client in the Options, and [Bucket.URL].
 func (b *Bucket) Get(ctx context.Context, name string, limit int64) (data []byte, etag string, err error) {
-	key, err := b.at.key(name)
+	key, err := b.At.key(name)
 	if err != nil {
 		return nil, "", err
 	}
@@ -144,7 +144,7 @@ func (b *Bucket) Delete(ctx context.Context, names ...string) error {
 	group.SetLimit(maxDeletes)
 	for i, name := range names {
 		group.Go(func() error {
-			key, err := b.at.key(name)
+			key, err := b.At.key(name)
 			if err == nil {
 				_, _, err = b.do(ctx, http.MethodDelete, key, nil, fetch.Call{}, nil)
 			}
@@ -188,7 +188,7 @@ func (b *Bucket) page(ctx context.Context, query url.Values) (p page, header htt
 // prefix may be empty or end in the middle of a name. Directories, and objects with names that other methods would
 // refuse, are left out.
 func (b *Bucket) List(ctx context.Context, prefix string, each func(Info) error) error {
-	root := b.at.under("")
+	root := b.At.under("")
 	query := url.Values{"prefix": {root + prefix}}
 	for pages, objects := 0, 0; pages < maxPages && objects <= maxObjects; pages++ {
 		p, _, err := b.page(ctx, query)
