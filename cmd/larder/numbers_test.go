@@ -80,7 +80,7 @@ func cacheNumbers(ts *testscript.TestScript, flags []string) {
 	run := func(job ...string) shownBy { return show(ts, slices.Concat([]string{"cache"}, job, flags)...) }
 	stats, list, prune := run("stats"), run("list"), run("prune", "--dry-run")
 	verify := show(ts, append([]string{"cache", "verify"}, withoutRoots(flags)...)...)
-	total := stats["total"][0]
+	total := stats.total()
 	same(ts, "packages", map[string]int{
 		"stats": total.Packages, "list": list.total().Packages, "rows": len(list["cached"]), "verify": verify.total().Packages,
 	})
@@ -123,9 +123,9 @@ func pruneNumbers(ts *testscript.TestScript, flags []string) {
 		same(ts, "planned and pruned", map[string]int64{"planned": number(planned.total()), "pruned": number(pruned.total())})
 	}
 	same(ts, "packages left", map[string]int{
-		"stats": after["total"][0].Packages, "pruned": before["total"][0].Packages - pruned.total().Packages,
+		"stats": after.total().Packages, "pruned": before.total().Packages - pruned.total().Packages,
 	})
-	shrunk := before["total"][0].Size - after["total"][0].Size
+	shrunk := before.total().Size - after.total().Size
 	for kind, sign := range map[string]shownBy{"-": before, "+": after} {
 		for _, u := range sign["usage"] {
 			if u.Kind == "records" || u.Kind == "evidence" { // they belong to packages, and are not announced

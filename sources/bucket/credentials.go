@@ -11,7 +11,6 @@ import (
 	"net/netip"
 	"net/url"
 	"os/exec"
-	"runtime"
 	"slices"
 	"sync"
 	"time"
@@ -189,7 +188,7 @@ func process(ctx context.Context, command string) (got credentials.Value, err er
 	ctx, cancel := context.WithTimeoutCause(ctx, processTimeout, fmt.Errorf("no answer within %s", processTimeout))
 	defer cancel()
 	cmd := exec.CommandContext(ctx, "sh", "-c", command)
-	if runtime.GOOS == "windows" {
+	if cmd.Err != nil { // on Windows
 		cmd = exec.CommandContext(ctx, "cmd.exe", "/C", command)
 	}
 	cmd.WaitDelay = time.Second // for its child processes
