@@ -13,8 +13,9 @@ import (
 	"runtime"
 	"slices"
 	"strings"
-	"sync"
 	"sync/atomic"
+
+	"golang.org/x/sync/errgroup"
 
 	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/disk"
@@ -67,9 +68,6 @@ func Roots(ctx context.Context, dir string, opts RootsOptions) ([]string, error)
 		return nil, err
 	}
 	opts.Cache = cmp.Or(opts.Cache, new(Cache))
-	if opts.TestsAlone == nil {
-		opts.TestsAlone = always
-	}
 	s := &search{dir: dir, top: realPath(dir), opts: opts, at: map[string]*candidate{}, seen: map[string]bool{}}
 	s.terragrunt = terragrunt{files: &opts.Cache.terragrunt}
 	for _, glob := range opts.Exclude {
@@ -190,7 +188,7 @@ func (s *search) roots() []string {
 // reads returns a function that reports whether an engine reads c as a root module.
 func (s *search) reads(c *candidate) func(e sources.Engine) bool {
 	return func(e sources.Engine) bool {
-		return !c.testsAlone || e == sources.Terraform && slices.Contains(c.engines, e) && s.opts.TestsAlone()
+		return !c.testsAlone || e == sources.Terraform && slices.Contains(c.engines, e) && (s.opts.TestsAlone == nil || s.opts.TestsAlone())
 	}
 }
 
@@ -416,22 +414,17 @@ func (s *search) enginesFor(names, tests, extensions []string) []sources.Engine 
 
 // readAll reads the candidates, as many concurrently as there are processors.
 func (s *search) readAll(ctx context.Context) {
-	var wg sync.WaitGroup
-	next := make(chan *candidate)
-	for range runtime.GOMAXPROCS(0) {
-		wg.Go(func() {
-			for c := range next {
+	var group errgroup.Group
+	group.SetLimit(runtime.GOMAXPROCS(0))
+	for _, c := range s.found {
+		group.Go(func() error {
+			if ctx.Err() == nil {
 				s.read(c)
 			}
+			return nil
 		})
 	}
-	for _, c := range s.found {
-		if ctx.Err() == nil {
-			next <- c
-		}
-	}
-	close(next)
-	wg.Wait()
+	_ = group.Wait()
 }
 
 // read records for which engines a candidate is read, what it calls, and whether it has what only root modules have.
