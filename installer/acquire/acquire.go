@@ -338,9 +338,6 @@ func (a *Acquirer) Proven(s sources.Stored) bool {
 	return a.opts.Judge.Check(s.ID, a.report(s.ID, s.Proof)) == nil
 }
 
-// KeysOptional reports whether a registry may lack signing keys for the provider.
-func (a *Acquirer) KeysOptional(p sources.Provider) bool { return a.opts.Judge.KeysOptional(p) }
-
 // improve records the evidence of an offer for a package in the store, if it is
 // better than the store's. It warns about a failure.
 func (a *Acquirer) improve(ctx context.Context, tx sources.Tx, offer Offer, held sources.Stored) sources.Stored {
