@@ -134,8 +134,9 @@ type candidate struct {
 
 	// The directories that its modules, tests and units name, absolute and without symlinks. Only of a root module,
 	// engines read the tests and units, and know the variables that lead to computed sources.
-	calls, tests, computed map[sources.Engine][]string
-	sources                []string // of its units
+	calls     map[sources.Engine][]string
+	rootCalls map[sources.Engine][]string // of tests, and with computed sources
+	sources   []string                    // of its units
 
 	root    bool
 	run     bool                    // is the source of a unit that is a root module
@@ -207,8 +208,7 @@ func (s *search) callersFirst() (all []*candidate) {
 			visit(c.sources)
 			for _, e := range c.engines {
 				visit(c.calls[e])
-				visit(c.tests[e])
-				visit(c.computed[e])
+				visit(c.rootCalls[e])
 			}
 			all = append(all, c)
 		}
@@ -245,7 +245,7 @@ func (s *search) choose(c *candidate) {
 	for _, e := range c.chosen {
 		s.reach(c.sources, e)
 		if view := c.view(e); s.reads(c)(e) {
-			s.reach(slices.Concat(c.calls[view], c.tests[view], c.computed[view]), e)
+			s.reach(slices.Concat(c.calls[view], c.rootCalls[view]), e)
 		}
 	}
 }
@@ -380,8 +380,8 @@ func (s *search) consider(at spotted, entries []os.DirEntry) (configured bool) {
 		}
 	}
 	if c.configured || c.locked || c.unit {
-		c.calls, c.tests = map[sources.Engine][]string{}, map[sources.Engine][]string{}
-		c.computed, c.reached = map[sources.Engine][]string{}, map[sources.Engine]bool{}
+		c.calls, c.rootCalls = map[sources.Engine][]string{}, map[sources.Engine][]string{}
+		c.reached = map[sources.Engine]bool{}
 		s.found, s.at[c.path] = append(s.found, c), c
 	}
 	return at.configured || c.configured
@@ -441,7 +441,7 @@ func (s *search) read(c *candidate) {
 		if slices.ContainsFunc(module.calls, func(call moduleCall) bool { return call.computed }) {
 			s.computed.Store(true)
 		}
-		c.calls[e], c.tests[e] = localSources(c.path, module.calls), localSources(c.path, s.opts.Cache.read(root).calls)
+		c.calls[e], c.rootCalls[e] = localSources(c.path, module.calls), localSources(c.path, s.opts.Cache.read(root).calls)
 	}
 }
 
@@ -455,7 +455,7 @@ func (s *search) follow(ctx context.Context) {
 			w.calls(ctx, w.module(top).calls, top)
 			for _, dir := range slices.Sorted(maps.Keys(w.read)) {
 				if path := pathIn(w.root, dir); path != c.path {
-					c.computed[e] = append(c.computed[e], path)
+					c.rootCalls[e] = append(c.rootCalls[e], path)
 				}
 			}
 		}

@@ -275,7 +275,7 @@ func (w *walk) locate(c moduleCall, child call) (dir string, ok bool) {
 	case !installed:
 		w.absent(c.at, "module %q: not installed", c.name)
 		return "", false
-	case !sameSource(entry.Source, c.source, w.opts.Engine):
+	case entry.Source != c.source && normalSource(entry.Source, w.opts.Engine) != normalSource(c.source, w.opts.Engine):
 		w.absent(c.at, "module %q: installed from %q, while its source is now %q", c.name, entry.Source, c.source)
 		return "", false
 	case !allows(c.version, entry.Version):
