@@ -234,7 +234,7 @@ func (l *Locker) find(ctx context.Context, j *job, id sources.PackageID, refused
 		return Outcome{}, err
 	}
 	j.others = acquire.StatedForOthers(offer.Package)
-	if err := j.acquirer.CheckRelease(req, offer, known); err != nil {
+	if _, err := j.acquirer.CheckRelease(req, offer, known); err != nil {
 		return Outcome{}, err
 	}
 	if err := j.acquirer.Enter(ctx, req); err != nil {

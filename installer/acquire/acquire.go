@@ -214,10 +214,7 @@ func (a *Acquirer) take(ctx context.Context, req Request, offer Offer) (res Resu
 		return res, false, err
 	}
 	defer tx.Close()
-	known, err := a.verified(req.ID, held.Known)
-	if err == nil {
-		err = a.checkRelease(req, offer, known)
-	}
+	known, err := a.CheckRelease(req, offer, held.Known)
 	if err != nil {
 		return res, false, err
 	}
