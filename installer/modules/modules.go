@@ -105,7 +105,8 @@ func Load(ctx context.Context, dir string, opts Options) (*Tree, sources.Diagnos
 	w.path(w.opts.TestDir)
 	tests := w.opts.Cache.read(part{w.root, w.opts.Engine, w.opts.TestDir})
 	w.tree.Differs = w.tree.Differs || tests.differs
-	alone := len(tests.tests) > 0 && w.opts.Engine == sources.Terraform && (w.opts.TestsAlone == nil || w.opts.TestsAlone())
+	alone := len(tests.tests) > 0 && w.opts.Engine == sources.Terraform
+	alone = alone && (w.opts.TestsAlone == nil || w.opts.TestsAlone())
 	if len(root.files) == 0 && w.diags.Err() == nil && !alone {
 		names, _ := configNames(w.root) // those of the other engine
 		w.tree.Empty, w.tree.Elsewhere, w.tree.Partial = true, elsewhere, !slices.ContainsFunc(names, excludesUnits)

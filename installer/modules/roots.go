@@ -189,7 +189,8 @@ func (s *search) roots() []string {
 // reads returns a function that reports whether an engine reads c as a root module.
 func (s *search) reads(c *candidate) func(e sources.Engine) bool {
 	return func(e sources.Engine) bool {
-		return !c.testsAlone || e == sources.Terraform && slices.Contains(c.engines, e) && (s.opts.TestsAlone == nil || s.opts.TestsAlone())
+		can := e == sources.Terraform && slices.Contains(c.engines, e)
+		return !c.testsAlone || can && (s.opts.TestsAlone == nil || s.opts.TestsAlone())
 	}
 }
 

@@ -135,7 +135,8 @@ func (t *terragrunt) elsewhere(dir string) bool {
 // open returns the configurations that set the source of a unit: its own, or else those that it
 // includes. These can't include others.
 func (t *terragrunt) open(file, dir string) []*unitConfig {
-	own := &unitConfig{terragruntConfig: t.read(file), unit: &unit{terragrunt: t, dir: dir}, file: file, included: map[string]*unitConfig{}}
+	own := &unitConfig{terragruntConfig: t.read(file), unit: &unit{terragrunt: t, dir: dir}, file: file}
+	own.included = map[string]*unitConfig{}
 	all := []*unitConfig{own}
 	for _, label := range slices.Sorted(maps.Keys(own.includes)) { // the same ones each time, as steps are limited
 		path, ok := own.text(own.includes[label])
