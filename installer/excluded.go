@@ -67,11 +67,6 @@ func (j *job) checkLockedVersion(ctx context.Context) error {
 	return j.ofProvider(&ExcludedError{Version: v, Locked: true, Err: err})
 }
 
-// rules returns what decides which version the job gets.
-func (j *job) rules() Rules {
-	return Rules{Requirement: j.req, Locked: j.locked.Version, Policy: j.policy()}
-}
-
 // admitted returns the versions of a listing that constraints and policy allow, and those that only the policy
 // excludes, both the newest first. It fails only if the context is done.
 func (j *job) admitted(ctx context.Context, listing sources.Listing) (all []sources.Version, excluded []Candidate, err error) {
@@ -80,7 +75,8 @@ func (j *job) admitted(ctx context.Context, listing sources.Listing) (all []sour
 		return nil, nil, err
 	}
 	j.policy().See(ctx, j.req.Provider, listing)
-	for _, c := range j.rules().Candidates(matching) {
+	rules := Rules{Requirement: j.req, Locked: j.locked.Version, Policy: j.policy()}
+	for _, c := range rules.Candidates(matching) {
 		if c.Upgradable() {
 			all = append(all, c.Version)
 		} else {
@@ -88,15 +84,6 @@ func (j *job) admitted(ctx context.Context, listing sources.Listing) (all []sour
 		}
 	}
 	return all, excluded, nil
-}
-
-// passOver keeps the excluded versions that are newer than the oldest chosen one.
-func (j *job) passOver(excluded []Candidate, oldest sources.Version) {
-	for _, p := range excluded {
-		if p.Version.Compare(oldest) > 0 {
-			j.passed = append(j.passed, p)
-		}
-	}
 }
 
 // reportPassed reports which versions were skipped, if there are any.

@@ -17,10 +17,9 @@ import (
 type job struct {
 	*Installer
 	root    Root
-	workdir sources.Workdir // of root; nil if nothing is installed
+	workdir sources.Workdir // of root; nil if nothing is installed there
 	req     sources.Requirement
 	locked  lockfile.Entry // zero if the lock file has no entry, or if it is ignored
-	by      acquire.Authority
 
 	version  sources.Version
 	looked   map[sources.Platform]look
@@ -40,8 +39,11 @@ type job struct {
 }
 
 func (in *Installer) newJob(root Root, req sources.Requirement, workdir sources.Workdir) job {
-	j := job{Installer: in, root: root, req: req, workdir: workdir, by: acquire.TheLockFile, looked: map[sources.Platform]look{}}
+	j := job{Installer: in, root: root, req: req, looked: map[sources.Platform]look{}}
 	j.locked, _ = root.Lock.Entry(req.Provider)
+	if !root.Elsewhere {
+		j.workdir = workdir
+	}
 	return j
 }
 
@@ -51,7 +53,7 @@ func (j *job) id(platform sources.Platform) sources.PackageID {
 }
 
 func (j *job) request(id sources.PackageID, slot *acquire.Slot) acquire.Request {
-	return acquire.Request{ID: id, Locked: j.lockedHashes(), By: j.by, DryRun: j.root.DryRun, Slot: slot}
+	return acquire.Request{ID: id, Locked: j.lockedHashes(), By: acquire.TheLockFile, DryRun: j.root.DryRun, Slot: slot}
 }
 
 // run installs the provider. If it requires the network under --offline, the error
@@ -90,8 +92,7 @@ func (j *job) choose(ctx context.Context) error {
 		return j.chooseNewest(ctx)
 	}
 	j.version = j.locked.Version
-	switch {
-	case !j.req.AllowsLocked(j.version):
+	if !j.req.AllowsLocked(j.version) {
 		return j.lockConflict(LockConflictError{})
 	}
 	if err := j.checkLockedVersion(ctx); err != nil || j.toLock { // to lock, even if no source has it any more
@@ -136,7 +137,11 @@ func (j *job) newest(ctx context.Context, listing sources.Listing, n int) ([]sou
 		return nil, j.noneAllowed(listing)
 	}
 	allowed = allowed[:min(len(allowed), n)]
-	j.passOver(excluded, allowed[len(allowed)-1])
+	for _, c := range excluded {
+		if c.Version.Compare(allowed[len(allowed)-1]) > 0 {
+			j.passed = append(j.passed, c)
+		}
+	}
 	return allowed, nil
 }
 
@@ -372,8 +377,9 @@ func (j *job) outcome(res acquire.Result) Outcome {
 // source has the package.
 func (in *Installer) Fetch(ctx context.Context, id sources.PackageID, before []sources.Hash) (Outcome, error) {
 	j := in.jobFor(id, before)
-	j.by = acquire.TheOneBefore
-	res, err := in.acquirer.Acquire(ctx, j.request(id, nil), sources.Stored{}) // a store may have it without its evidence
+	req := j.request(id, nil)
+	req.By = acquire.TheOneBefore
+	res, err := in.acquirer.Acquire(ctx, req, sources.Stored{}) // a store may have it without its evidence
 	if err != nil {
 		return Outcome{}, err
 	}
@@ -386,7 +392,7 @@ func (in *Installer) Fetch(ctx context.Context, id sources.PackageID, before []s
 // hashes, if there are any.
 func (in *Installer) jobFor(id sources.PackageID, locked []sources.Hash) *job {
 	return &job{
-		Installer: in, req: sources.Requirement{Provider: id.Provider}, version: id.Version, by: acquire.TheLockFile,
+		Installer: in, req: sources.Requirement{Provider: id.Provider}, version: id.Version,
 		locked: lockfile.Entry{Provider: id.Provider, Version: id.Version, Hashes: locked},
 	}
 }

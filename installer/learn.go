@@ -24,7 +24,7 @@ func (j *job) learn(res acquire.Result) {
 				j.learned = append(j.learned, h)
 			}
 		}
-		if j.acquirer.KeysOptional(j.req.Provider) { // the hashes that the registry states are then sufficient
+		if j.opts.Judge.KeysOptional(j.req.Provider) { // the hashes that the registry states are then sufficient
 			j.learned = append(j.learned, offer.Offered...)
 			if offer.Kind == sources.FromRegistry { // anyone may have created a mirror's evidence
 				j.learnSigned(s, offer.Signed)

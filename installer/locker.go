@@ -25,9 +25,8 @@ type Locker struct {
 	// not requested could have it, and the store has recorded none.
 	Strict bool
 
-	facts    sources.Memo[factKey, fact]
-	kept     sources.Memo[sources.Release, trust.Sums]
-	recalled sources.Memo[sources.PackageID, sources.Stored]
+	facts sources.Memo[factKey, fact]
+	kept  sources.Memo[sources.Release, trust.Sums]
 }
 
 // A factKey identifies the package of a fact.
@@ -217,7 +216,7 @@ func (l *Locker) find(ctx context.Context, j *job, id sources.PackageID, refused
 		j.learnKnown(known)
 		return Outcome{Package: known, How: Remembered}, nil
 	}
-	if suffices && !j.acquirer.KeysOptional(id.Provider) {
+	if suffices && !j.opts.Judge.KeysOptional(id.Provider) {
 		return fromRecord()
 	}
 	var slot acquire.Slot
@@ -235,7 +234,7 @@ func (l *Locker) find(ctx context.Context, j *job, id sources.PackageID, refused
 		return Outcome{}, err
 	}
 	j.others = acquire.StatedForOthers(offer.Package)
-	if err := j.acquirer.CheckRelease(req, offer, known); err != nil {
+	if _, err := j.acquirer.CheckRelease(req, offer, known); err != nil {
 		return Outcome{}, err
 	}
 	if err := j.acquirer.Enter(ctx, req); err != nil {
@@ -257,7 +256,7 @@ func (l *Locker) findOffered(ctx context.Context, j *job, req acquire.Request, o
 	switch {
 	case recorded && j.acquirer.Suffices(ctx, req, offer, known):
 		res.Package = known
-	case !recorded && offer.Stated != "" && j.acquirer.KeysOptional(id.Provider) && l.opts.Judge.Check(id, offer.Verified.Report) == nil:
+	case !recorded && offer.Stated != "" && j.opts.Judge.KeysOptional(id.Provider) && l.opts.Judge.Check(id, offer.Verified.Report) == nil:
 		res.Package = sources.Stored{ID: id, H1: offer.Stated, ZH: offer.Hashes[0], Proof: offer.Verified.Proof, Report: offer.Verified.Report}
 		how = Stated
 	case j.acquirer.Suffices(ctx, req, offer, held):

@@ -27,9 +27,6 @@ func (in *Installer) Plan(ctx context.Context, root Root, req sources.Requiremen
 	workdir := in.cache.Workdir(root.Dir, filepath.Join(root.DataDir, "providers"))
 	defer workdir.Close()
 	j := in.newJob(root, req, workdir)
-	if root.Elsewhere {
-		j.workdir = nil
-	}
 	if err := j.choose(ctx); err != nil {
 		return plan, j.missing(err)
 	}

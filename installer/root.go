@@ -112,11 +112,7 @@ func (in *Installer) Install(ctx context.Context, root Root) (*Result, error) {
 		defer release()
 	}
 	workdir := in.cache.Workdir(root.Dir, filepath.Join(root.DataDir, "providers"))
-	into := workdir
-	if root.Elsewhere {
-		into = nil
-	}
-	jobs, result, err := in.runAll(ctx, root, into, (*job).run)
+	jobs, result, err := in.runAll(ctx, root, workdir, (*job).run)
 	if err == nil {
 		result.Lock.Entries = entries(root, jobs)
 		result.Incomplete = incomplete(jobs)

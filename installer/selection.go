@@ -86,18 +86,15 @@ func byProvider(wants []Want) [][]*Want {
 // selectFor selects the packages of one provider.
 func (in *Installer) selectFor(ctx context.Context, wants []*Want, opts SelectOptions) ([]Selected, error) {
 	of := sources.PackageID{Provider: wants[0].Provider}
-	if err := in.policy().CheckProvider(of.Provider); err != nil {
-		all := job{Installer: in, req: sources.Requirement{Provider: of.Provider}}
-		for _, w := range wants {
-			all.req.From = append(all.req.From, w.From...)
-		}
-		return nil, in.failed(of, all.ofProvider(err), modulesOf(wants)...)
+	if err := in.jobOf(wants).checkProvider(); err != nil {
+		return nil, in.failed(of, err, modulesOf(wants)...)
 	}
-	offered, err := in.offered(ctx, wants)
+	open := slices.DeleteFunc(slices.Clone(wants), func(w *Want) bool { return !w.open() })
+	offered, err := in.offered(ctx, open)
 	unasked := errors.Is(err, sources.ErrOffline)
 	var errs []error
 	if err != nil && !unasked {
-		errs = append(errs, in.failed(of, err, openIn(wants)...))
+		errs = append(errs, in.failed(of, err, modulesOf(open)...))
 	}
 	selected := map[sources.PackageID]Selected{}
 	for _, w := range wants {
@@ -118,31 +115,27 @@ func (in *Installer) selectFor(ctx context.Context, wants []*Want, opts SelectOp
 	return slices.SortedFunc(maps.Values(selected), byID), errors.Join(errs...)
 }
 
-// offered returns the source's versions, if a version is to be chosen for one of
-// wants. With an error that matches [sources.ErrOffline], they are those of the sources
-// on this machine.
-func (in *Installer) offered(ctx context.Context, wants []*Want) (sources.Listing, error) {
-	all := job{Installer: in, req: sources.Requirement{Provider: wants[0].Provider}}
-	open := false
+// jobOf returns a job for what all wants of one provider have in common. It has all their places.
+func (in *Installer) jobOf(wants []*Want) *job {
+	all := &job{Installer: in, req: sources.Requirement{Provider: wants[0].Provider}}
 	for _, w := range wants {
-		if w.open() {
-			all.req.From = append(all.req.From, w.From...)
-			open = true
-		}
+		all.req.From = append(all.req.From, w.From...)
 	}
-	if !open {
+	return all
+}
+
+// offered returns the source's versions, if there are wants for which a version is to be chosen. With an error that
+// matches [sources.ErrOffline], they are those of the sources on this machine.
+func (in *Installer) offered(ctx context.Context, open []*Want) (sources.Listing, error) {
+	if len(open) == 0 {
 		return sources.Listing{}, nil
 	}
+	all := in.jobOf(open)
 	offered, err := all.versions(ctx)
 	if err != nil && !errors.Is(err, sources.ErrOffline) {
 		err = all.requiredBy(err)
 	}
 	return offered, err
-}
-
-// openIn returns the root modules for which a version is to be chosen.
-func openIn(wants []*Want) []string {
-	return modulesOf(slices.DeleteFunc(slices.Clone(wants), func(w *Want) bool { return !w.open() }))
 }
 
 func modulesOf(wants []*Want) (modules []string) {
@@ -184,10 +177,7 @@ func (in *Installer) choose(ctx context.Context, w *Want, opts SelectOptions, of
 // Modules returns the names of the root modules that require the package, sorted and without
 // duplicates.
 func (s Selected) Modules() []string {
-	var all []string
-	for _, w := range s.Wants {
-		all = append(all, w.Modules...)
-	}
+	all := modulesOf(s.Wants)
 	slices.Sort(all)
 	return slices.Compact(all)
 }

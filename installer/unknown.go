@@ -42,7 +42,7 @@ func (l *Locker) examine(ctx context.Context, j *job, facts []fact, refused bool
 	}
 	rest = sources.Without(rest, archives...)
 	if strict {
-		rest = l.recall(ctx, j, signed, rest)
+		rest = l.recall(j, signed, rest)
 	}
 	seen := map[sources.Hash]bool{}
 	for _, h := range rest {
@@ -95,14 +95,12 @@ func (l *Locker) keptSums(ctx context.Context, j *job) trust.Sums {
 
 // recall removes from rest the hashes of packages for other platforms that the store
 // has recorded with their signature.
-func (l *Locker) recall(ctx context.Context, j *job, signed trust.Sums, rest []sources.Hash) []sources.Hash {
-	for _, platform := range signed.Platforms(j.req.Provider, j.version) {
-		if len(rest) == 0 || slices.Contains(j.opts.Platforms, platform) {
-			continue
-		}
-		id := j.id(platform)
-		known, err := l.recalled.Get(ctx, id, func() (sources.Stored, error) { return l.into.Recall(id) })
-		if err == nil && hasEvidence(known) && signed.Has(known.ZH) {
+func (l *Locker) recall(j *job, signed trust.Sums, rest []sources.Hash) []sources.Hash {
+	if len(rest) == 0 {
+		return nil
+	}
+	for _, known := range l.acquirer.Recorded(j.id(sources.Platform{})) {
+		if hasEvidence(known) && signed.Has(known.ZH) {
 			rest = without(rest, known)
 		}
 	}

@@ -214,10 +214,7 @@ func (a *Acquirer) take(ctx context.Context, req Request, offer Offer) (res Resu
 		return res, false, err
 	}
 	defer tx.Close()
-	known, err := a.verified(req.ID, held.Known)
-	if err == nil {
-		err = a.checkRelease(req, offer, known)
-	}
+	known, err := a.CheckRelease(req, offer, held.Known)
 	if err != nil {
 		return res, false, err
 	}
@@ -337,9 +334,6 @@ func (a *Acquirer) Suffices(ctx context.Context, req Request, offer Offer, s sou
 func (a *Acquirer) Proven(s sources.Stored) bool {
 	return a.opts.Judge.Check(s.ID, a.report(s.ID, s.Proof)) == nil
 }
-
-// KeysOptional reports whether a registry may lack signing keys for the provider.
-func (a *Acquirer) KeysOptional(p sources.Provider) bool { return a.opts.Judge.KeysOptional(p) }
 
 // improve records the evidence of an offer for a package in the store, if it is
 // better than the store's. It warns about a failure.

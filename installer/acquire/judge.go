@@ -42,12 +42,8 @@ func downloadedFrom(url string, err error) error {
 // the expected one.
 func IsOther(err error) bool {
 	_, mismatch := errors.AsType[*HashMismatchError](err)
-	return mismatch || isRepublished(err)
-}
-
-func isRepublished(err error) bool {
-	_, ok := errors.AsType[*RepublishedError](err)
-	return ok
+	_, republished := errors.AsType[*RepublishedError](err)
+	return mismatch || republished
 }
 
 // An Authority is an origin of previously recorded hashes.

@@ -333,7 +333,7 @@ func TestCheckRelease(t *testing.T) {
 			a := m.acquirer()
 			offer := sourcetest.Must(a.Ask(t.Context(), m.request(c.locked...)))(t)
 			known, _ := m.Recall(widget)
-			err := a.CheckRelease(m.request(c.locked...), offer, known)
+			_, err := a.CheckRelease(m.request(c.locked...), offer, known)
 			sourcetest.Expect(t, (err != nil) == early, "before it is fetched: %v", err)
 			res, err := m.acquire(m.request(c.locked...))
 			expectError(t, err, c.want)
@@ -345,7 +345,7 @@ func TestCheckRelease(t *testing.T) {
 	a := m.acquirer()
 	m.recallErr = errStep
 	var named *sources.PackageError
-	err := a.CheckRelease(m.request(), acquire.Offer{Package: m.offer, Verified: trust.Verified{}}, sources.Stored{})
+	_, err := a.CheckRelease(m.request(), acquire.Offer{Package: m.offer, Verified: trust.Verified{}}, sources.Stored{})
 	sourcetest.Expect(t, errors.Is(err, errStep) && errors.As(err, &named) && named.ID == widget, "got %v", err)
 }
 

@@ -70,10 +70,10 @@ func (a *Acquirer) checkRelease(req Request, offer Offer, known sources.Stored) 
 	return nil
 }
 
-// CheckRelease is the check of [Acquirer.Take] for a package that is not fetched: the
-// publisher must not have signed other archives before. known is the store's record
-// of the package, without H1 if there is none.
-func (a *Acquirer) CheckRelease(req Request, offer Offer, known sources.Stored) error {
+// CheckRelease is the check of [Acquirer.Take] before a package is fetched, also for one
+// that is not: the publisher must not have signed other archives before. known is the store's record
+// of the package, without H1 if there is none. It returns what this user has verified.
+func (a *Acquirer) CheckRelease(req Request, offer Offer, known sources.Stored) (sources.Stored, error) {
 	known, err := a.verified(req.ID, known)
 	if err == nil {
 		err = a.checkRelease(req, offer, known)
@@ -81,7 +81,7 @@ func (a *Acquirer) CheckRelease(req Request, offer Offer, known sources.Stored) 
 	if err != nil {
 		err = fail(req.ID, offer.Source, err)
 	}
-	return err
+	return known, err
 }
 
 // checkKnown refuses a package that differs from the recorded one, unless the lock

@@ -82,7 +82,7 @@ func (w *walk) parse(dir, name string, use func(hcl.Body)) {
 // add adds the contents of a file. Those of an override file are added last.
 func (s *scope) add(body hcl.Body) {
 	d := &declarations{}
-	for _, b := range d.blocks(body, "variable name", "module name", "locals") {
+	for _, b := range d.some(body, "variable name", "module name", "locals").Blocks {
 		to := s.locals
 		if b.Type != "locals" {
 			all := map[string]map[string]hcl.Attributes{"variable": s.variables, "module": s.calls}[b.Type]
@@ -103,7 +103,7 @@ func (w *walk) compute(c moduleCall, in call) (_ moduleCall, unknown string) {
 		if args[name] == nil {
 			continue
 		}
-		v, why := w.values.of(args[name].Expr, in)
+		v, why := w.value(args[name].Expr, in)
 		var ok bool
 		if *to, ok = primitive(v); !ok && unknown == "" {
 			unknown = why
@@ -116,21 +116,14 @@ func (w *walk) compute(c moduleCall, in call) (_ moduleCall, unknown string) {
 	return c, unknown
 }
 
-// values are the values of variables and locals, by the call of their module.
-type values struct {
-	*walk
-	known map[string]value
-	depth int
-}
-
 // A value is a value, or what it depends on that is not known.
 type value struct {
 	cty.Value
 	why string
 }
 
-// of returns the value of an expression in a module, or cty.NilVal and what it depends on that is not known.
-func (vs *values) of(expr hcl.Expression, in call) (cty.Value, string) {
+// value returns the value of an expression in a module, or cty.NilVal and what it depends on that is not known.
+func (w *walk) value(expr hcl.Expression, in call) (cty.Value, string) {
 	const other = "an expression that only the engine evaluates"
 	if r := expr.Range(); r.End.Byte-r.Start.Byte > maxExpression || repeats(expr) {
 		return cty.NilVal, other
@@ -141,7 +134,7 @@ func (vs *values) of(expr hcl.Expression, in call) (cty.Value, string) {
 		if len(path) < 2 {
 			return cty.NilVal, other
 		}
-		v := vs.at(path[0], path[1], in)
+		v := w.at(path[0], path[1], in)
 		if v.Value == cty.NilVal {
 			return cty.NilVal, v.why
 		}
@@ -162,46 +155,46 @@ func (vs *values) of(expr hcl.Expression, in call) (cty.Value, string) {
 }
 
 // at returns the value of what the name in a reference means: a variable, a local, a path or the workspace.
-func (vs *values) at(kind, name string, in call) value {
+func (w *walk) at(kind, name string, in call) value {
 	key := in.key + "\x00" + kind + "." + name
-	v, ok := vs.known[key]
+	v, ok := w.known[key]
 	if ok {
 		return v
 	}
 	v = value{why: kind + "." + name}
-	vs.known[key] = v // if it refers to itself
-	if vs.depth++; vs.depth <= maxReferences {
+	w.known[key] = v // if it refers to itself
+	if w.references++; w.references <= maxReferences {
 		switch {
 		case kind == "var":
-			if got, why := vs.variable(name, in); got != cty.NilVal || why != "" {
+			if got, why := w.variable(name, in); got != cty.NilVal || why != "" {
 				v = value{got, why}
 			}
 		case kind == "local":
-			if attr := vs.scope(in.dir).locals[name]; attr != nil {
-				v.Value, v.why = vs.of(attr.Expr, in)
+			if attr := w.scope(in.dir).locals[name]; attr != nil {
+				v.Value, v.why = w.value(attr.Expr, in)
 			}
 		case kind == "path" && name == "module":
 			v.Value = cty.StringVal(filepath.ToSlash(in.dir))
 		case kind == "path" && name == "root":
 			v.Value = cty.StringVal(".")
-		case name == "workspace" && vs.opts.Engine == sources.OpenTofu && (kind == "terraform" || kind == "tofu"):
-			if workspace, ok := vs.workspace(); ok {
+		case name == "workspace" && w.opts.Engine == sources.OpenTofu && (kind == "terraform" || kind == "tofu"):
+			if workspace, ok := w.workspace(); ok {
 				v.Value = cty.StringVal(workspace)
 			}
 		}
 	}
-	vs.depth--
-	vs.known[key] = v
+	w.references--
+	w.known[key] = v
 	return v
 }
 
 // variable returns the value of a variable: the one that the caller of the module, or the command line, gives, or else
 // the default. In Terraform, only constant variables have a value when modules are installed, in OpenTofu all but those
 // that are declared as not constant.
-func (vs *values) variable(name string, in call) (v cty.Value, why string) {
-	attributes, declared := vs.scope(in.dir).variables[name]
+func (w *walk) variable(name string, in call) (v cty.Value, why string) {
+	attributes, declared := w.scope(in.dir).variables[name]
 	is := func(argument string) bool { return attributes[argument] != nil && truth(attributes[argument].Expr) }
-	known := is("const") || attributes["const"] == nil && vs.opts.Engine == sources.OpenTofu
+	known := is("const") || attributes["const"] == nil && w.opts.Engine == sources.OpenTofu
 	if !declared || is("sensitive") || is("ephemeral") || !known {
 		return cty.NilVal, ""
 	}
@@ -215,12 +208,12 @@ func (vs *values) variable(name string, in call) (v cty.Value, why string) {
 	if in.parent != nil && in.parent.dir == "" { // only the run block of a test knows
 		return cty.NilVal, ""
 	} else if in.parent != nil {
-		if attr := vs.scope(in.parent.dir).calls[in.name][name]; attr != nil {
-			if v, why = vs.of(attr.Expr, *in.parent); v == cty.NilVal {
+		if attr := w.scope(in.parent.dir).calls[in.name][name]; attr != nil {
+			if v, why = w.value(attr.Expr, *in.parent); v == cty.NilVal {
 				return v, why
 			}
 		}
-	} else if given := vs.inputs()[name]; given != nil {
+	} else if given := w.inputs()[name]; given != nil {
 		v = given.as(typ)
 	}
 	if attr := attributes["default"]; attr != nil && (v == cty.NilVal || v.IsNull() && attributes["nullable"] != nil && !is("nullable")) {

@@ -153,9 +153,9 @@ func (d *declarations) all(body hcl.Body, schema *hcl.BodySchema) *hcl.BodyConte
 	return d.valid(content, diags)
 }
 
-// content returns the part of body that schema describes.
-func (d *declarations) content(body hcl.Body, schema *hcl.BodySchema) *hcl.BodyContent {
-	content, _, diags := body.PartialContent(schema)
+// some returns the blocks and arguments of body that headers describe, as for [schema], and skips others.
+func (d *declarations) some(body hcl.Body, headers ...string) *hcl.BodyContent {
+	content, _, diags := body.PartialContent(schema(headers...))
 	return d.valid(content, diags)
 }
 
@@ -164,20 +164,6 @@ func (d *declarations) valid(content *hcl.BodyContent, diags hcl.Diagnostics) *h
 		return &hcl.BodyContent{}
 	}
 	return content
-}
-
-// blocks returns the blocks of body with the given headers: a type, and a word for each label.
-func (d *declarations) blocks(body hcl.Body, headers ...string) hcl.Blocks {
-	return d.content(body, schema(headers...)).Blocks
-}
-
-// arguments returns the arguments of body with the given names.
-func (d *declarations) arguments(body hcl.Body, names ...string) hcl.Attributes {
-	var schema hcl.BodySchema
-	for _, name := range names {
-		schema.Attributes = append(schema.Attributes, hcl.AttributeSchema{Name: name})
-	}
-	return d.content(body, &schema).Attributes
 }
 
 func (d *declarations) block(b *hcl.Block) {
@@ -250,7 +236,7 @@ func (d *declarations) terraform(b *hcl.Block) {
 		case "backend":
 			d.backend = &backend{kind: inner.Labels[0]}
 			if d.backend.kind == "local" {
-				args := d.arguments(inner.Body, "path", "workspace_dir")
+				args := d.some(inner.Body, "=path", "=workspace_dir").Attributes
 				d.backend.path = newStatePath(args["path"])
 				d.backend.workspaceDir = newStatePath(args["workspace_dir"])
 			}
@@ -388,7 +374,11 @@ func (d *declarations) provider(b *hcl.Block) {
 		d.warn(attr.NameRange, "move the version constraint to required_providers", "a version argument in a provider block is deprecated")
 		u.version, u.at = d.bareVersion(attr), attr.Range
 	}
-	if row, isNew := d.providers.row(name+"."+textOf(args["alias"]), d.amends); isNew || u.version.text != "" {
+	alias := ""
+	if args["alias"] != nil {
+		alias, _ = text(args["alias"].Expr)
+	}
+	if row, isNew := d.providers.row(name+"."+alias, d.amends); isNew || u.version.text != "" {
 		*row = u
 	}
 	d.named(name, u.at)
@@ -396,7 +386,7 @@ func (d *declarations) provider(b *hcl.Block) {
 
 // providerBlock returns the local name in a provider block, and the arguments there that affect requirements.
 func (d *declarations) providerBlock(b *hcl.Block) (name string, args hcl.Attributes, ok bool) {
-	args = d.arguments(b.Body, "alias", "version", "source")
+	args = d.some(b.Body, "=alias", "=version", "=source").Attributes
 	if attr := args["source"]; attr != nil {
 		d.fail(attr.NameRange, "move it to the entry of the provider in required_providers", "a provider block takes no source")
 	}
@@ -418,7 +408,7 @@ func (d *declarations) named(name string, at place) {
 // resource reads a block whose labels are a type and a name.
 func (d *declarations) resource(b *hcl.Block, amends bool) {
 	u := use{typ: b.Labels[0], at: b.DefRange}
-	if !d.providerArgument(&u, d.arguments(b.Body, "provider")["provider"]) {
+	if !d.providerArgument(&u, d.some(b.Body, "=provider").Attributes["provider"]) {
 		return
 	}
 	if row, isNew := d.resources.row(resourceKey(b.Type, u.typ, b.Labels[1]), amends); isNew || u.name != "" {
@@ -484,7 +474,7 @@ func (d *declarations) module(b *hcl.Block) {
 	if isNew {
 		*c = moduleCall{name: b.Labels[0], key: b.Labels[0], at: b.DefRange}
 	}
-	args := d.arguments(b.Body, "source", "version", "providers")
+	args := d.some(b.Body, "=source", "=version", "=providers").Attributes
 	d.readSource(c, b, args)
 	if attr := args["providers"]; attr != nil {
 		if passes := d.passes(attr); len(passes) > 0 { // an empty override changes nothing

@@ -67,8 +67,7 @@ func (ds *diagnostics) parseFile(path, name string, use func(hcl.Body)) {
 		ds.fail(place{Filename: name}, "", "%v", err)
 		return
 	}
-	found := hclfile.Parse(name, src, use)
-	ds.Diagnostics = append(ds.Diagnostics, found...)
+	ds.Diagnostics = append(ds.Diagnostics, hclfile.Parse(name, src, use)...)
 }
 
 // sorted returns the diagnostics without duplicates, in the order in which the files

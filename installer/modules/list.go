@@ -12,7 +12,7 @@ import (
 func ReadList(path string, e sources.Engine) ([]sources.Requirement, sources.Diagnostics) {
 	d := &declarations{engine: Options{Engine: e}.withDefaults().Engine}
 	d.parseFile(path, path, func(body hcl.Body) {
-		for _, b := range d.blocks(body, "terraform") {
+		for _, b := range d.some(body, "terraform").Blocks {
 			d.terraform(b)
 		}
 		if d.requiredAt == nil {

@@ -83,11 +83,6 @@ func allows(constraint, version string) bool {
 	return err == nil && c.Allow(v)
 }
 
-// sameSource reports whether two module sources are equivalent.
-func sameSource(a, b string, e sources.Engine) bool {
-	return a == b || normalSource(a, e) == normalSource(b, e)
-}
-
 // lazily compiles a regular expression on first use, because few commands use these.
 func lazily(expr string) func() *regexp.Regexp {
 	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(expr) })

@@ -57,13 +57,8 @@ func (o Options) withDefaults() Options {
 	o.DataDir = cmp.Or(o.DataDir, sources.DataDir)
 	o.TestDir = cmp.Or(o.TestDir, defaultTests)
 	o.Cache = cmp.Or(o.Cache, new(Cache))
-	if o.TestsAlone == nil {
-		o.TestsAlone = always
-	}
 	return o
 }
-
-func always() bool { return true }
 
 // A Tree holds the requirements of a root module with its called modules, tests and
 // state.
@@ -111,7 +106,8 @@ func Load(ctx context.Context, dir string, opts Options) (*Tree, sources.Diagnos
 	tests := w.opts.Cache.read(part{w.root, w.opts.Engine, w.opts.TestDir})
 	w.tree.Differs = w.tree.Differs || tests.differs
 	alone := len(tests.tests) > 0 && w.opts.Engine == sources.Terraform
-	if len(root.files) == 0 && w.diags.Err() == nil && !(alone && w.opts.TestsAlone()) {
+	alone = alone && (w.opts.TestsAlone == nil || w.opts.TestsAlone())
+	if len(root.files) == 0 && w.diags.Err() == nil && !alone {
 		names, _ := configNames(w.root) // those of the other engine
 		w.tree.Empty, w.tree.Elsewhere, w.tree.Partial = true, elsewhere, !slices.ContainsFunc(names, excludesUnits)
 		return w.tree, w.diags.sorted()

@@ -13,8 +13,9 @@ import (
 	"runtime"
 	"slices"
 	"strings"
-	"sync"
 	"sync/atomic"
+
+	"golang.org/x/sync/errgroup"
 
 	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/disk"
@@ -67,9 +68,6 @@ func Roots(ctx context.Context, dir string, opts RootsOptions) ([]string, error)
 		return nil, err
 	}
 	opts.Cache = cmp.Or(opts.Cache, new(Cache))
-	if opts.TestsAlone == nil {
-		opts.TestsAlone = always
-	}
 	s := &search{dir: dir, top: realPath(dir), opts: opts, at: map[string]*candidate{}, seen: map[string]bool{}}
 	s.terragrunt = terragrunt{files: &opts.Cache.terragrunt}
 	for _, glob := range opts.Exclude {
@@ -136,8 +134,9 @@ type candidate struct {
 
 	// The directories that its modules, tests and units name, absolute and without symlinks. Only of a root module,
 	// engines read the tests and units, and know the variables that lead to computed sources.
-	calls, tests, computed map[sources.Engine][]string
-	sources                []string // of its units
+	calls     map[sources.Engine][]string
+	rootCalls map[sources.Engine][]string // of tests, and with computed sources
+	sources   []string                    // of its units
 
 	root    bool
 	run     bool                    // is the source of a unit that is a root module
@@ -190,7 +189,8 @@ func (s *search) roots() []string {
 // reads returns a function that reports whether an engine reads c as a root module.
 func (s *search) reads(c *candidate) func(e sources.Engine) bool {
 	return func(e sources.Engine) bool {
-		return !c.testsAlone || e == sources.Terraform && slices.Contains(c.engines, e) && s.opts.TestsAlone()
+		can := e == sources.Terraform && slices.Contains(c.engines, e)
+		return !c.testsAlone || can && (s.opts.TestsAlone == nil || s.opts.TestsAlone())
 	}
 }
 
@@ -209,8 +209,7 @@ func (s *search) callersFirst() (all []*candidate) {
 			visit(c.sources)
 			for _, e := range c.engines {
 				visit(c.calls[e])
-				visit(c.tests[e])
-				visit(c.computed[e])
+				visit(c.rootCalls[e])
 			}
 			all = append(all, c)
 		}
@@ -247,7 +246,7 @@ func (s *search) choose(c *candidate) {
 	for _, e := range c.chosen {
 		s.reach(c.sources, e)
 		if view := c.view(e); s.reads(c)(e) {
-			s.reach(slices.Concat(c.calls[view], c.tests[view], c.computed[view]), e)
+			s.reach(slices.Concat(c.calls[view], c.rootCalls[view]), e)
 		}
 	}
 }
@@ -382,8 +381,8 @@ func (s *search) consider(at spotted, entries []os.DirEntry) (configured bool) {
 		}
 	}
 	if c.configured || c.locked || c.unit {
-		c.calls, c.tests = map[sources.Engine][]string{}, map[sources.Engine][]string{}
-		c.computed, c.reached = map[sources.Engine][]string{}, map[sources.Engine]bool{}
+		c.calls, c.rootCalls = map[sources.Engine][]string{}, map[sources.Engine][]string{}
+		c.reached = map[sources.Engine]bool{}
 		s.found, s.at[c.path] = append(s.found, c), c
 	}
 	return at.configured || c.configured
@@ -416,22 +415,17 @@ func (s *search) enginesFor(names, tests, extensions []string) []sources.Engine 
 
 // readAll reads the candidates, as many concurrently as there are processors.
 func (s *search) readAll(ctx context.Context) {
-	var wg sync.WaitGroup
-	next := make(chan *candidate)
-	for range runtime.GOMAXPROCS(0) {
-		wg.Go(func() {
-			for c := range next {
+	var group errgroup.Group
+	group.SetLimit(runtime.GOMAXPROCS(0))
+	for _, c := range s.found {
+		group.Go(func() error {
+			if ctx.Err() == nil {
 				s.read(c)
 			}
+			return nil
 		})
 	}
-	for _, c := range s.found {
-		if ctx.Err() == nil {
-			next <- c
-		}
-	}
-	close(next)
-	wg.Wait()
+	_ = group.Wait()
 }
 
 // read records for which engines a candidate is read, what it calls, and whether it has what only root modules have.
@@ -448,7 +442,7 @@ func (s *search) read(c *candidate) {
 		if slices.ContainsFunc(module.calls, func(call moduleCall) bool { return call.computed }) {
 			s.computed.Store(true)
 		}
-		c.calls[e], c.tests[e] = localSources(c.path, module.calls), localSources(c.path, s.opts.Cache.read(root).calls)
+		c.calls[e], c.rootCalls[e] = localSources(c.path, module.calls), localSources(c.path, s.opts.Cache.read(root).calls)
 	}
 }
 
@@ -462,7 +456,7 @@ func (s *search) follow(ctx context.Context) {
 			w.calls(ctx, w.module(top).calls, top)
 			for _, dir := range slices.Sorted(maps.Keys(w.read)) {
 				if path := pathIn(w.root, dir); path != c.path {
-					c.computed[e] = append(c.computed[e], path)
+					c.rootCalls[e] = append(c.rootCalls[e], path)
 				}
 			}
 		}

@@ -59,16 +59,6 @@ func primitive(v cty.Value) (string, bool) {
 	return s.AsString(), true
 }
 
-// textOf returns the value of an argument if it is a constant string, and ""
-// otherwise or if attr is nil.
-func textOf(attr *hcl.Attribute) string {
-	if attr == nil {
-		return ""
-	}
-	s, _ := text(attr.Expr)
-	return s
-}
-
 // unquoted returns the expression inside a quoted one. References are quoted in Terraform 0.11 and
 // in JSON.
 func unquoted(expr hcl.Expression) hcl.Expression {

@@ -135,7 +135,8 @@ func (t *terragrunt) elsewhere(dir string) bool {
 // open returns the configurations that set the source of a unit: its own, or else those that it
 // includes. These can't include others.
 func (t *terragrunt) open(file, dir string) []*unitConfig {
-	own := t.config(file, dir)
+	own := &unitConfig{terragruntConfig: t.read(file), unit: &unit{terragrunt: t, dir: dir}, file: file}
+	own.included = map[string]*unitConfig{}
 	all := []*unitConfig{own}
 	for _, label := range slices.Sorted(maps.Keys(own.includes)) { // the same ones each time, as steps are limited
 		path, ok := own.text(own.includes[label])
@@ -152,10 +153,6 @@ func (t *terragrunt) open(file, dir string) []*unitConfig {
 		return all[:1]
 	}
 	return slices.DeleteFunc(all, func(c *unitConfig) bool { return c.source == nil })
-}
-
-func (t *terragrunt) config(file, dir string) *unitConfig {
-	return &unitConfig{terragruntConfig: t.read(file), unit: &unit{terragrunt: t, dir: dir}, file: file, included: map[string]*unitConfig{}}
 }
 
 // A unit is one unit while its files are evaluated.

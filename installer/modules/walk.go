@@ -44,10 +44,11 @@ type walk struct {
 	missing  diagnostics // about calls of modules that are not installed as required
 	unsure   diagnostics // about calls whose source or version is not known
 
-	values    *values
-	scopes    map[string]*scope // by directory
-	scopeSize int64
-	given     map[string]*input // see inputs; nil if not read
+	scopes     map[string]*scope // by directory
+	scopeSize  int64
+	given      map[string]*input // see inputs; nil if not read
+	known      map[string]value  // of variables and locals, by the call of their module
+	references int               // of known values that refer to each other
 
 	tree *Tree // the result
 }
@@ -79,8 +80,8 @@ func newWalk(dir string, opts Options) *walk {
 		origins: map[origin]bool{},
 		tree:    &Tree{},
 		scopes:  map[string]*scope{},
+		known:   map[string]value{},
 	}
-	w.values = &values{walk: w, known: map[string]value{}}
 	w.readManifest()
 	return w
 }
@@ -274,7 +275,7 @@ func (w *walk) locate(c moduleCall, child call) (dir string, ok bool) {
 	case !installed:
 		w.absent(c.at, "module %q: not installed", c.name)
 		return "", false
-	case !sameSource(entry.Source, c.source, w.opts.Engine):
+	case entry.Source != c.source && normalSource(entry.Source, w.opts.Engine) != normalSource(c.source, w.opts.Engine):
 		w.absent(c.at, "module %q: installed from %q, while its source is now %q", c.name, entry.Source, c.source)
 		return "", false
 	case !allows(c.version, entry.Version):
@@ -301,10 +302,7 @@ func (w *walk) moduleDir(c moduleCall, dir string) (string, bool) {
 		}
 		return "", false
 	}
-	if rel, err := filepath.Rel(w.root, path); err == nil {
-		return rel, true
-	}
-	return path, true
+	return relative(w.root, path), true
 }
 
 // absent adds a call of a module that get has to install, unless get can't install any.
