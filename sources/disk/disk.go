@@ -353,13 +353,11 @@ func (d *Dir) at(name string, do func(in *Dir, base string) error) error {
 
 // named gives an error of os.Root the absolute path.
 func (d *Dir) named(err error) error {
-	var pathErr *fs.PathError
-	if errors.As(err, &pathErr) && !filepath.IsAbs(pathErr.Path) {
-		return &fs.PathError{Op: pathErr.Op, Path: d.Path(filepath.ToSlash(pathErr.Path)), Err: pathErr.Err}
+	if e, ok := errors.AsType[*fs.PathError](err); ok && !filepath.IsAbs(e.Path) {
+		return &fs.PathError{Op: e.Op, Path: d.Path(filepath.ToSlash(e.Path)), Err: e.Err}
 	}
-	var linkErr *os.LinkError
-	if errors.As(err, &linkErr) && !filepath.IsAbs(linkErr.New) {
-		return &os.LinkError{Op: linkErr.Op, Old: linkErr.Old, New: d.Path(filepath.ToSlash(linkErr.New)), Err: linkErr.Err}
+	if e, ok := errors.AsType[*os.LinkError](err); ok && !filepath.IsAbs(e.New) {
+		return &os.LinkError{Op: e.Op, Old: e.Old, New: d.Path(filepath.ToSlash(e.New)), Err: e.Err}
 	}
 	return err
 }
@@ -470,8 +468,8 @@ func MadeBySystem(name string) bool {
 // something, so that its state is unknown. It is false if the file is missing or
 // not a regular file.
 func IsUnread(err error) bool {
-	var failed *fs.PathError
-	return errors.As(err, &failed) && !isMissing(err) && !errors.Is(err, ErrNotRegular)
+	_, failed := errors.AsType[*fs.PathError](err)
+	return failed && !isMissing(err) && !errors.Is(err, ErrNotRegular)
 }
 
 // isMissing reports whether err means that a file or a directory above it does
