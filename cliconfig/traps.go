@@ -70,7 +70,10 @@ func (c *Config) UnreadFiles() []UnreadFile {
 }
 
 // similarNames are names of configuration files, of which those of each system are right only in one directory.
-var similarNames = strings.Fields(".terraformrc terraformrc terraform.rc .terraform.rc .tofurc tofurc tofu.rc .tofu.rc .opentofurc")
+var similarNames = []string{
+	".terraformrc", "terraformrc", "terraform.rc", ".terraform.rc",
+	".tofurc", "tofurc", "tofu.rc", ".tofu.rc", ".opentofurc",
+}
 
 // knownVariables are variables of engines that Load doesn't read, and of tools around them. Those that end in _
 // begin the names of others.
