@@ -165,12 +165,12 @@ func (d *Dir) Sub(name string) (*Dir, error) {
 	if r != nil {
 		defer r.Close()
 		if r.info.IsDir() { // opening a pipe would wait
-			root, info, err := d.openRoot(name)
+			sub, info, err := d.openSub(name)
 			if err == nil && os.SameFile(r.info, info) {
-				return d.below(name, root), nil
+				return sub, nil
 			}
 			if err == nil {
-				root.Close()
+				sub.Close()
 			}
 		}
 	}
@@ -183,29 +183,19 @@ type resolved struct {
 	info fs.FileInfo
 }
 
-func (d *Dir) openRoot(name string) (*os.Root, fs.FileInfo, error) {
+// openSub opens the directory called name, or d once more. It follows links that stay below d, so its callers compare
+// the info with that of the directory that they mean.
+func (d *Dir) openSub(name string) (sub *Dir, info fs.FileInfo, err error) {
 	root, err := d.root.OpenRoot(name)
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, d.named(err)
 	}
-	info, err := root.Stat(".")
-	if err != nil {
+	sub = &Dir{root: root, path: d.Path(name), device: d.device, share: d.share}
+	if info, err = root.Stat("."); err != nil {
 		root.Close()
+		return nil, nil, sub.named(err)
 	}
-	return root, info, err
-}
-
-func (d *Dir) below(name string, root *os.Root) *Dir {
-	return &Dir{root: root, path: d.Path(name), device: d.device, share: d.share}
-}
-
-// again opens d once more.
-func (d *Dir) again() (*Dir, error) {
-	root, err := d.root.OpenRoot(".")
-	if err != nil {
-		return nil, d.named(err)
-	}
-	return d.below("", root), nil
+	return sub, info, nil
 }
 
 // MakeSub is like Sub, but creates the directory and its parents if they are
@@ -258,11 +248,8 @@ func (d *Dir) descend(name string, enter func(*Dir, string) (*Dir, error)) (*Dir
 
 // enter opens the directory called name, which has one element.
 func (d *Dir) enter(name string) (*Dir, error) {
-	root, _, err := examined(d, name, d.check, func() (*os.Root, fs.FileInfo, error) { return d.openRoot(name) })
-	if err != nil {
-		return nil, d.named(err)
-	}
-	return d.below(name, root), nil
+	sub, _, err := examined(d, name, d.check, func() (*Dir, fs.FileInfo, error) { return d.openSub(name) })
+	return sub, d.named(err)
 }
 
 // attempts is how often a file is opened that others keep exchanging.
