@@ -83,11 +83,8 @@ func (m Machine) usualFiles(e sources.Engine) []Input {
 
 // siteFile returns Larder's file of the owner of the machine. No flag and no variable replaces it.
 func (m Machine) siteFile() Input {
-	return Input{Name: m.join(m.SiteDir, siteName), What: siteFile}
+	return Input{Name: m.join(m.SiteDir, "config.hcl"), What: siteFile}
 }
-
-// siteName is the name of the file of the site in its directory.
-const siteName = "config.hcl"
 
 // ownFile returns Larder's own file: the one that LARDER_CONFIG names, else the first one in the configuration
 // directories, else the one to create there.

@@ -2,7 +2,10 @@
 
 package cliconfig
 
-import "runtime"
+import (
+	"os"
+	"runtime"
+)
 
 func roamingAppData() string { return "" }
 
@@ -16,3 +19,6 @@ func siteDir() string {
 	}
 	return "/etc/larder"
 }
+
+// Interprets reports whether a terminal interprets control sequences. On Windows, it makes a console do so.
+func Interprets(*os.File) bool { return true }

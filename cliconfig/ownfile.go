@@ -2,6 +2,7 @@ package cliconfig
 
 import (
 	"context"
+	"iter"
 	"maps"
 	"net/textproto"
 	"slices"
@@ -134,45 +135,47 @@ func ourHeader(name string) string {
 
 // HasPolicy reports whether one of Larder's own files may have a policy, without the cost of [Load]. It is true also
 // for a file with errors, which Load reports.
-func (m Machine) HasPolicy(ctx context.Context) (found bool) {
-	m.ownFiles(ctx, func(_ string, root *syntax.Node) bool {
-		found = root == nil || slices.ContainsFunc(root.Entries, func(e syntax.Entry) bool { return e.Key == policyBlockName })
-		return !found
-	})
-	return found
+func (m Machine) HasPolicy(ctx context.Context) bool {
+	isPolicy := func(e syntax.Entry) bool { return e.Key == policyBlockName }
+	for root := range m.ownFiles(ctx) {
+		if root == nil || slices.ContainsFunc(root.Entries, isPolicy) {
+			return true
+		}
+	}
+	return false
 }
 
 // EngineSetting returns the engine that the user's own file names, or else that of the site, and the path of
 // the file. The engine is empty if none names one, or has errors, which [Load] reports.
 func (m Machine) EngineSetting(ctx context.Context) (e sources.Engine, path string) {
-	m.ownFiles(ctx, func(file string, root *syntax.Node) bool {
-		l := &loader{}
-		if root != nil {
-			l.readOwn(root, fields{engineSetting: l.engineName(&e)}, "")
-			path = file
-		}
-		return e == ""
-	})
-	if e == "" {
-		path = ""
-	}
-	return e, path
-}
-
-// ownFiles yields the contents of Larder's own files, that of the user and that of the site, until yield returns false.
-// They are nil if the file can't be read or parsed.
-func (m Machine) ownFiles(ctx context.Context, yield func(path string, root *syntax.Node) bool) {
-	l := &loader{Machine: m, ctx: ctx}
-	for _, f := range append(m.ownFile(), m.siteFile()) {
-		if f.Name == "" || f.State == FileUnread || f.By == "" && m.absent(f) {
+	for root := range m.ownFiles(ctx) {
+		if root == nil {
 			continue
 		}
-		var root *syntax.Node
-		if src, err := l.contents(f); err == nil {
-			root, _ = syntax.Parse(f.Name, src)
+		l := &loader{}
+		if l.readOwn(root, fields{engineSetting: l.engineName(&e)}, ""); e != "" {
+			return e, root.File
 		}
-		if !yield(f.Name, root) {
-			return
+	}
+	return "", ""
+}
+
+// ownFiles yields the contents of Larder's own files, that of the user and that of the site. They are nil if the file
+// can't be read or parsed.
+func (m Machine) ownFiles(ctx context.Context) iter.Seq[*syntax.Node] {
+	return func(yield func(root *syntax.Node) bool) {
+		l := &loader{Machine: m, ctx: ctx}
+		for _, f := range append(m.ownFile(), m.siteFile()) {
+			if f.Name == "" || f.State == FileUnread || f.By == "" && m.absent(f) {
+				continue
+			}
+			var root *syntax.Node
+			if src, err := l.contents(f); err == nil {
+				root, _ = syntax.Parse(f.Name, src)
+			}
+			if !yield(root) {
+				return
+			}
 		}
 	}
 }

@@ -51,13 +51,15 @@ func (c *Config) UnreadFiles() []UnreadFile {
 		read[f.Name] = true
 	}
 	home := m.ForOS(m.AppData, m.home())
-	for _, name := range strings.Fields(m.ForOS(".terraformrc .tofurc terraformrc tofurc", "terraform.rc .terraform.rc terraformrc tofu.rc .tofu.rc tofurc .opentofurc")) {
-		add(m.join(home, name), "", m.meantFile(name, home))
-	}
-	for _, name := range []string{".terraformrc", "terraformrc", "terraform.rc", ".tofurc", "tofurc", "tofu.rc"} {
-		add(m.join(m.terraformDir(), name), "", m.meantFile(name, home))
-		if m.WorkDir != home {
-			add(m.join(m.WorkDir, name), "", m.meantFile(name, home))
+	for _, dir := range []string{home, m.terraformDir(), m.WorkDir} {
+		for _, name := range similarNames {
+			meant := m.join(home, m.ForOS("terraform.rc", ".terraformrc"))
+			if strings.Contains(name, "tofu") {
+				meant = m.join(home, m.ForOS("tofu.rc", ".tofurc"))
+			}
+			if path := m.join(dir, name); path != meant {
+				add(path, "", meant)
+			}
 		}
 	}
 	if c.Engine == sources.OpenTofu && m.GOOS != "windows" {
@@ -67,12 +69,10 @@ func (c *Config) UnreadFiles() []UnreadFile {
 	return all
 }
 
-// meantFile returns the path that a misnamed configuration file should have.
-func (m Machine) meantFile(name, home string) string {
-	if strings.Contains(name, "tofu") {
-		return m.join(home, m.ForOS("tofu.rc", ".tofurc"))
-	}
-	return m.join(home, m.ForOS("terraform.rc", ".terraformrc"))
+// similarNames are names of configuration files, of which those of each system are right only in one directory.
+var similarNames = []string{
+	".terraformrc", "terraformrc", "terraform.rc", ".terraform.rc",
+	".tofurc", "tofurc", "tofu.rc", ".tofu.rc", ".opentofurc",
 }
 
 // knownVariables are variables of engines that Load doesn't read, and of tools around them. Those that end in _

@@ -52,12 +52,12 @@ func main() {
 	flags.StringVar(&b.only, "only", "", "without a form: the works whose names match")
 	_ = flags.Parse(args) // it ends the program
 	if form == "chart" {
-		b.must(drawCompared("docs/performance.md"))
+		sourcetest.Check(b, drawCompared("docs/performance.md"))
 		return
 	}
 	load, err := loadAverage() // before the measurements add to it
 	if *document != "" {
-		b.must(errors.Join(err, unfit(load, b.short)))
+		sourcetest.Check(b, errors.Join(err, unfit(load, b.short)))
 	}
 	if b.short {
 		b.rounds = 1
@@ -68,14 +68,13 @@ func main() {
 	text := forms[form]()
 	fmt.Print("\n", text)
 	if *document != "" {
-		b.must(replacePart(*document, form, load, text))
+		sourcetest.Check(b, replacePart(*document, form, load, text))
 	}
 }
 
 // programs compares larder with the engines.
 func (b *bench) programs() string {
-	only, err := regexp.Compile(b.only)
-	b.must(err)
+	only := sourcetest.Must(regexp.Compile(b.only))(b)
 	b.tofu, _ = exec.LookPath("tofu")
 	fmt.Printf("%-50s %18s %18s %18s %12s\n", "work", "terraform (cpu)", "tofu (cpu)", "larder (cpu)", "larder peak")
 	rows := [][]string{{"work", "larder", "terraform", "tofu", "larder's peak"}}
@@ -193,12 +192,11 @@ func (s *scene) measure(program string) sample {
 	// Small files are kept until the end: for minutes after many were removed,
 	// ext4 takes several times as long to create new ones.
 	if int64(s.work.providers)*s.work.size > 100*megabyte {
-		s.must(os.RemoveAll(filepath.Join(s.Dir, "scene")))
+		sourcetest.Check(s, os.RemoveAll(filepath.Join(s.Dir, "scene")))
 	}
-	s.must(os.MkdirAll(filepath.Join(s.Dir, "scene"), 0o755))
-	dir, err := os.MkdirTemp(filepath.Join(s.Dir, "scene"), "run-*")
-	s.must(err)
-	s.must(os.Mkdir(filepath.Join(dir, "cache"), 0o755))
+	sourcetest.Check(s, os.MkdirAll(filepath.Join(s.Dir, "scene"), 0o755))
+	dir := sourcetest.Must(os.MkdirTemp(filepath.Join(s.Dir, "scene"), "run-*"))(s)
+	sourcetest.Check(s, os.Mkdir(filepath.Join(dir, "cache"), 0o755))
 	var roots []string
 	for i := range max(s.work.roots, 1) {
 		roots = append(roots, filepath.Join(dir, "roots", fmt.Sprintf("root%03d", i)))
@@ -209,7 +207,7 @@ func (s *scene) measure(program string) sample {
 		s.do(program, roots, env)
 		for _, root := range roots {
 			for _, name := range s.work.warm {
-				s.must(os.RemoveAll(filepath.Join(root, name)))
+				sourcetest.Check(s, os.RemoveAll(filepath.Join(root, name)))
 			}
 		}
 	}
@@ -218,8 +216,8 @@ func (s *scene) measure(program string) sample {
 
 // rootModule creates a root module that requires some providers.
 func (b *bench) rootModule(dir string, types ...string) {
-	b.must(os.MkdirAll(dir, 0o755))
-	b.must(os.WriteFile(filepath.Join(dir, "main.tf"), []byte(sourcetest.Configuration(types...)), 0o644))
+	sourcetest.Check(b, os.MkdirAll(dir, 0o755))
+	sourcetest.Check(b, os.WriteFile(filepath.Join(dir, "main.tf"), []byte(sourcetest.Configuration(types...)), 0o644))
 }
 
 // do does the work in all root modules: larder in one process, unless the work requires one for each.
@@ -251,7 +249,7 @@ func (s *scene) inEach(roots []string, run func(root string) sample) (all sample
 			return nil
 		})
 	}
-	s.must(g.Wait())
+	sourcetest.Check(s, g.Wait())
 	for _, one := range samples {
 		if s.work.together {
 			all.time = max(all.time, one.time)
@@ -287,10 +285,4 @@ func sampleOf(state *os.ProcessState, took time.Duration) sample {
 func forgetPeak() {
 	debug.FreeOSMemory()
 	_ = os.WriteFile("/proc/self/clear_refs", []byte("5"), 0) // other systems do not require it
-}
-
-func (b *bench) must(err error) {
-	if err != nil {
-		b.Fatalf("%v", err)
-	}
 }

@@ -74,8 +74,7 @@ func (p *placed) large() {
 	}
 	mirror := filepath.Join(p.Dir, "large")
 	p.index(mirror, world)
-	archives, err := filepath.Glob(filepath.Join(mirror, "*", "*", "*", "*.zip"))
-	p.must(err)
+	archives := sourcetest.Must(filepath.Glob(filepath.Join(mirror, "*", "*", "*", "*.zip")))(p)
 	size := fmt.Sprintf("%d × %d MB", placedArchives, placedArchive/megabyte)
 
 	sums := map[string][32]byte{} // which the plain clients are given
@@ -96,7 +95,7 @@ func (p *placed) large() {
 		return p.run("mirror", "push", mirror, "s3://"+placedBucketName+"/large")
 	})
 	p.empty()
-	p.must(os.RemoveAll(mirror))
+	sourcetest.Check(p, os.RemoveAll(mirror))
 }
 
 // install installs providers of the size of an engine, next to tofu.
@@ -112,17 +111,16 @@ func (p *placed) install() {
 	for _, typ := range types {
 		var archive bytes.Buffer
 		z := zip.NewWriter(&archive)
-		w, err := z.Create("terraform-provider-" + typ)
-		p.must(err)
-		_, err = w.Write(append(slices.Clip(program), typ...))
-		p.must(errors.Join(err, z.Close()))
+		w := sourcetest.Must(z.Create("terraform-provider-" + typ))(p)
+		_, err := w.Write(append(slices.Clip(program), typ...))
+		sourcetest.Check(p, errors.Join(err, z.Close()))
 		world.Add("registry.terraform.io/acme/"+typ, "1.0.0", sourcetest.Release{Archive: archive.Bytes()})
 	}
 	mirror := filepath.Join(p.Dir, "programs")
 	p.index(mirror, world)
 	p.run("mirror", "push", mirror, "oci://"+p.registry.Host+"/programs"+repositories)
 	config := filepath.Join(p.Dir, "oci.tfrc")
-	p.must(os.WriteFile(config, fmt.Appendf(nil, `provider_installation {
+	sourcetest.Check(p, os.WriteFile(config, fmt.Appendf(nil, `provider_installation {
   oci_mirror {
     repository_template = %q
     include = ["registry.terraform.io/*/*"]
@@ -132,7 +130,7 @@ func (p *placed) install() {
 	install := func(program string, args ...string) sample {
 		dir := p.TempDir()
 		defer os.RemoveAll(dir)
-		p.must(os.WriteFile(filepath.Join(dir, "main.tf"), []byte(sourcetest.Configuration(types...)), 0o644))
+		p.rootModule(dir, types...)
 		return p.exec(dir, append(slices.Clone(p.env), "HOME="+dir, "TF_CLI_CONFIG_FILE="+config), program, args...)
 	}
 	name := fmt.Sprintf("install %d providers of %d MB with oci_mirror", len(types), len(program)/megabyte)
@@ -173,7 +171,7 @@ func (p *placed) small(packages int, again bool) {
 			timing("mirror verify of a "+of+" with "+name, p.run("mirror", "verify", place)),
 			timing("mirror diff of a "+of+" with "+name, p.run("mirror", "diff", mirror, place)))
 	}
-	p.must(os.RemoveAll(mirror))
+	sourcetest.Check(p, os.RemoveAll(mirror))
 }
 
 // run runs larder in an empty directory.
@@ -183,14 +181,14 @@ func (p *placed) run(args ...string) sample {
 
 func (p *placed) timed(do func() error) sample {
 	start := time.Now()
-	p.must(do())
+	sourcetest.Check(p, do())
 	return sample{time: time.Since(start)}
 }
 
 // empty removes the objects in the bucket.
 func (p *placed) empty() {
 	bucket := filepath.Join(p.store.Dir, placedBucketName)
-	p.must(errors.Join(os.RemoveAll(bucket), os.Mkdir(bucket, 0o755)))
+	sourcetest.Check(p, errors.Join(os.RemoveAll(bucket), os.Mkdir(bucket, 0o755)))
 }
 
 // timing returns a row that is compared with nothing.

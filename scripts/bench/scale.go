@@ -121,13 +121,13 @@ func (g *grower) begin(of string, n int, world *sourcetest.World) {
 	world.WritePacked(published)
 	world.WriteEvidence(published)
 	g.dir = filepath.Join(g.place, "work")
-	g.must(os.MkdirAll(g.dir, 0o755))
+	sourcetest.Check(g, os.MkdirAll(g.dir, 0o755))
 	g.env = append(world.Env(fmt.Sprintf("filesystem_mirror { path = %q }", published)),
 		"HOME="+g.place, "PATH="+os.Getenv("PATH"), "TMPDIR="+g.place, "TF_PLUGIN_CACHE_DIR="+filepath.Join(g.place, "cache"))
 }
 
 // end removes the directory.
-func (g *grower) end() { g.must(os.RemoveAll(g.place)) }
+func (g *grower) end() { sourcetest.Check(g, os.RemoveAll(g.place)) }
 
 // measure adds the best result of several runs of a command.
 func (g *grower) measure(name string, args ...string) { g.add(name, g.rounds, args) }

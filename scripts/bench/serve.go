@@ -109,7 +109,7 @@ func (s *serving) clients(r *sourcetest.Running, n int, http2 bool, do func(i in
 			return do(i, client)
 		})
 	}
-	s.must(group.Wait())
+	sourcetest.Check(s, group.Wait())
 	return time.Since(begun)
 }
 
@@ -213,7 +213,7 @@ func (s *serving) nginx() *sourcetest.Running {
 	if os.Geteuid() == 0 { // otherwise the workers couldn't read the files
 		user = "user root; "
 	}
-	s.must(os.WriteFile(config, fmt.Appendf(nil, user+`daemon off; master_process on; worker_processes %d;
+	sourcetest.Check(s, os.WriteFile(config, fmt.Appendf(nil, user+`daemon off; master_process on; worker_processes %d;
 pid %[2]s/nginx.pid; error_log %[2]s/nginx.log;
 events { worker_connections 4096; }
 http {

@@ -165,12 +165,12 @@ func (d *Dir) Sub(name string) (*Dir, error) {
 	if r != nil {
 		defer r.Close()
 		if r.info.IsDir() { // opening a pipe would wait
-			root, info, err := d.openRoot(name)
+			sub, info, err := d.openSub(name)
 			if err == nil && os.SameFile(r.info, info) {
-				return d.below(name, root), nil
+				return sub, nil
 			}
 			if err == nil {
-				root.Close()
+				sub.Close()
 			}
 		}
 	}
@@ -183,29 +183,19 @@ type resolved struct {
 	info fs.FileInfo
 }
 
-func (d *Dir) openRoot(name string) (*os.Root, fs.FileInfo, error) {
+// openSub opens the directory called name, or d once more. It follows links that stay below d, so its callers compare
+// the info with that of the directory that they mean.
+func (d *Dir) openSub(name string) (sub *Dir, info fs.FileInfo, err error) {
 	root, err := d.root.OpenRoot(name)
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, d.named(err)
 	}
-	info, err := root.Stat(".")
-	if err != nil {
+	sub = &Dir{root: root, path: d.Path(name), device: d.device, share: d.share}
+	if info, err = root.Stat("."); err != nil {
 		root.Close()
+		return nil, nil, sub.named(err)
 	}
-	return root, info, err
-}
-
-func (d *Dir) below(name string, root *os.Root) *Dir {
-	return &Dir{root: root, path: d.Path(name), device: d.device, share: d.share}
-}
-
-// again opens d once more.
-func (d *Dir) again() (*Dir, error) {
-	root, err := d.root.OpenRoot(".")
-	if err != nil {
-		return nil, d.named(err)
-	}
-	return d.below("", root), nil
+	return sub, info, nil
 }
 
 // MakeSub is like Sub, but creates the directory and its parents if they are
@@ -258,11 +248,8 @@ func (d *Dir) descend(name string, enter func(*Dir, string) (*Dir, error)) (*Dir
 
 // enter opens the directory called name, which has one element.
 func (d *Dir) enter(name string) (*Dir, error) {
-	root, _, err := examined(d, name, d.check, func() (*os.Root, fs.FileInfo, error) { return d.openRoot(name) })
-	if err != nil {
-		return nil, d.named(err)
-	}
-	return d.below(name, root), nil
+	sub, _, err := examined(d, name, d.check, func() (*Dir, fs.FileInfo, error) { return d.openSub(name) })
+	return sub, d.named(err)
 }
 
 // attempts is how often a file is opened that others keep exchanging.
@@ -353,13 +340,11 @@ func (d *Dir) at(name string, do func(in *Dir, base string) error) error {
 
 // named gives an error of os.Root the absolute path.
 func (d *Dir) named(err error) error {
-	var pathErr *fs.PathError
-	if errors.As(err, &pathErr) && !filepath.IsAbs(pathErr.Path) {
-		return &fs.PathError{Op: pathErr.Op, Path: d.Path(filepath.ToSlash(pathErr.Path)), Err: pathErr.Err}
+	if e, ok := errors.AsType[*fs.PathError](err); ok && !filepath.IsAbs(e.Path) {
+		return &fs.PathError{Op: e.Op, Path: d.Path(filepath.ToSlash(e.Path)), Err: e.Err}
 	}
-	var linkErr *os.LinkError
-	if errors.As(err, &linkErr) && !filepath.IsAbs(linkErr.New) {
-		return &os.LinkError{Op: linkErr.Op, Old: linkErr.Old, New: d.Path(filepath.ToSlash(linkErr.New)), Err: linkErr.Err}
+	if e, ok := errors.AsType[*os.LinkError](err); ok && !filepath.IsAbs(e.New) {
+		return &os.LinkError{Op: e.Op, Old: e.Old, New: d.Path(filepath.ToSlash(e.New)), Err: e.Err}
 	}
 	return err
 }
@@ -470,8 +455,8 @@ func MadeBySystem(name string) bool {
 // something, so that its state is unknown. It is false if the file is missing or
 // not a regular file.
 func IsUnread(err error) bool {
-	var failed *fs.PathError
-	return errors.As(err, &failed) && !isMissing(err) && !errors.Is(err, ErrNotRegular)
+	_, failed := errors.AsType[*fs.PathError](err)
+	return failed && !isMissing(err) && !errors.Is(err, ErrNotRegular)
 }
 
 // isMissing reports whether err means that a file or a directory above it does

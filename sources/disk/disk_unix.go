@@ -190,7 +190,7 @@ func TryWhole(f *os.File) (bool, error) {
 	if isHeld(err) || errors.Is(err, unix.EINTR) {
 		return false, nil
 	}
-	if errors.Is(err, errors.ErrUnsupported) || errors.Is(err, unix.ENOLCK) {
+	if lockless(err) {
 		return true, nil
 	}
 	return err == nil, err

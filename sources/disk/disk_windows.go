@@ -106,9 +106,12 @@ const shared, alone lockMode = 0, windows.LOCKFILE_EXCLUSIVE_LOCK
 
 // tryLock locks the first byte of an open file, and returns false if another process has
 // locked it.
-func tryLock(f *os.File, how lockMode) (bool, error) {
+func tryLock(f *os.File, how lockMode) (bool, error) { return lockBytes(f, how, 1, 0) }
+
+// lockBytes locks the first bytes of a file, whose number has two halves.
+func lockBytes(f *os.File, how lockMode, low, high uint32) (bool, error) {
 	flags := uint32(how) | windows.LOCKFILE_FAIL_IMMEDIATELY
-	err := windows.LockFileEx(windows.Handle(f.Fd()), flags, 0, 1, 0, &windows.Overlapped{})
+	err := windows.LockFileEx(windows.Handle(f.Fd()), flags, 0, low, high, new(windows.Overlapped))
 	if errors.Is(err, windows.ERROR_LOCK_VIOLATION) || errors.Is(err, windows.ERROR_IO_PENDING) {
 		return false, nil
 	}
@@ -185,14 +188,7 @@ func UsageOf(path string, info fs.FileInfo) Usage {
 }
 
 // TryWhole takes OpenTofu's lock through f if it is free.
-func TryWhole(f *os.File) (bool, error) {
-	const flags = windows.LOCKFILE_EXCLUSIVE_LOCK | windows.LOCKFILE_FAIL_IMMEDIATELY
-	err := windows.LockFileEx(windows.Handle(f.Fd()), flags, 0, 0, math.MaxUint32, new(windows.Overlapped))
-	if errors.Is(err, windows.ERROR_LOCK_VIOLATION) || errors.Is(err, windows.ERROR_IO_PENDING) {
-		return false, nil
-	}
-	return err == nil, err
-}
+func TryWhole(f *os.File) (bool, error) { return lockBytes(f, alone, 0, math.MaxUint32) }
 
 // WholePID returns 0, because Windows does not report which process holds a lock.
 func WholePID(*os.File) int { return 0 }

@@ -2,9 +2,12 @@ package disk
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"slices"
+	"strings"
 	"syscall"
 
 	"github.com/larder-cli/larder/sources"
@@ -71,4 +74,110 @@ func stray(path, is string) error {
 func IsObstructed(err error) bool {
 	_, stray := errors.AsType[*StrayError](err)
 	return stray || errors.Is(err, fs.ErrPermission) || errors.Is(err, ErrNotRegular)
+}
+
+// A FullError is a file system, or a user's share of it, that has no space left.
+type FullError struct {
+	Path  string // that was to be written
+	Mount string // where the file system begins
+	Free  int64  // bytes, -1 if unknown
+	Need  int64  // bytes, 0 if unknown
+	Err   error
+}
+
+func (e *FullError) Error() string {
+	about := []string{"file system " + e.Mount}
+	if e.Free >= 0 {
+		about = append(about, Size(e.Free)+" free")
+	}
+	if e.Need > 0 {
+		about = append(about, Size(e.Need)+" needed")
+	}
+	return fmt.Sprintf("%s: %v (%s)", e.dir(), Cause(e.Err), strings.Join(about, ", "))
+}
+
+// Cause returns the text without the sizes, which differ between packages.
+func (e *FullError) Cause() string {
+	return fmt.Sprintf("%s: %v (file system %s)", e.dir(), Cause(e.Err), e.Mount)
+}
+
+// dir returns the directory that a user knows: Path without Larder's own directories in it.
+func (e *FullError) dir() string {
+	for _, own := range []string{".larder" + string(filepath.Separator), ".larder-"} {
+		if i := strings.LastIndex(e.Path, string(filepath.Separator)+own); i >= 0 {
+			return e.Path[:i]
+		}
+	}
+	return e.Path
+}
+
+func (e *FullError) Unwrap() error { return e.Err }
+
+// full makes the error of a write that found no space a [FullError], if it names the file.
+func full(err error) error {
+	path := ""
+	if e, ok := errors.AsType[*fs.PathError](err); ok {
+		path = e.Path
+	} else if e, ok := errors.AsType[*os.LinkError](err); ok {
+		path = e.New
+	}
+	if already := (*FullError)(nil); !filepath.IsAbs(path) || errors.As(err, &already) {
+		return err
+	}
+	e := &FullError{Path: path, Mount: Mount(path), Free: -1, Err: err}
+	if free, ok := FreeSpace(e.Mount); ok {
+		e.Free = free
+	}
+	return e
+}
+
+// NoSpace returns the error, with a hint, for a write of need bytes that doesn't fit on the file
+// system of path. Place is where the user can make room, as for [Explain].
+func NoSpace(path, place string, need int64) error {
+	return Needs(Explain(&fs.PathError{Op: "write", Path: path, Err: fullErrors[0]}, place), need)
+}
+
+// Needs adds to the error of a full file system how many bytes are needed there, and returns it.
+func Needs(err error, bytes int64) error {
+	if e, ok := errors.AsType[*FullError](err); ok && e.Need == 0 {
+		e.Need = bytes
+	}
+	return err
+}
+
+// Mount returns where the file system begins that has, or would have, an absolute path. It compares only
+// directories, because files of an overlay file system have the device of a layer.
+func Mount(path string) string {
+	at, device := "", uint64(0)
+	for ; ; path = filepath.Dir(path) {
+		if info, err := os.Stat(path); err == nil && info.IsDir() {
+			if at != "" && deviceOf(info) != device {
+				return at
+			}
+			at, device = path, deviceOf(info)
+		}
+		if path == filepath.Dir(path) {
+			return path
+		}
+	}
+}
+
+// Existing returns the path, or the nearest file or directory above it that exists.
+func Existing(path string) string {
+	for {
+		_, err := os.Stat(path)
+		parent := filepath.Dir(path)
+		if !isMissing(err) || parent == path {
+			return path
+		}
+		path = parent
+	}
+}
+
+// Size formats a number of bytes, rounded up.
+func Size(n int64) string {
+	if n < 1e6 {
+		return fmt.Sprintf("%d kB", (n+999)/1e3)
+	}
+	return fmt.Sprintf("%.1f MB", float64(n)/1e6)
 }

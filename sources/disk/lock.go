@@ -69,8 +69,12 @@ func (l *Lock) try(how lockMode) (ok bool, err error) {
 		flag |= os.O_CREATE
 	}
 	f, err := l.dir.openLock(l.name, flag)
+	if l.Optional && IsObstructed(err) {
+		l.Lockless = err
+		return true, nil
+	}
 	if err != nil {
-		return l.without(err)
+		return false, err
 	}
 	ok, err = tryLock(f, how)
 	if lockless(err) {
@@ -85,14 +89,6 @@ func (l *Lock) try(how lockMode) (ok bool, err error) {
 		err = fmt.Errorf("locking %s: %w", l.Path(), err)
 	}
 	return ok, err
-}
-
-// without is the result of try if the file can't be opened because of err.
-func (l *Lock) without(err error) (ok bool, _ error) {
-	if l.Optional && IsObstructed(err) {
-		l.Lockless, err = err, nil
-	}
-	return err == nil, err
 }
 
 // Unlock releases the lock, if it is held.

@@ -104,7 +104,7 @@ func (d *Dir) occupy(name string) (*Scratch, error) {
 	ok, err := s.lock.Try()
 	if ok && sub.Exists(alive) {
 		if err = sub.checkMade(); err == nil {
-			if s.in, err = d.again(); err == nil {
+			if s.in, _, err = d.openSub("."); err == nil {
 				return s, nil
 			}
 		}
