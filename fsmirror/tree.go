@@ -160,20 +160,16 @@ func (s *scanner) providerType(at *place, entry fs.DirEntry) bool {
 	if !s.enters(at, entry) {
 		return false
 	}
-	p, err := s.parse(at.address + "/" + entry.Name())
+	parse := sources.ParseStoredProvider
+	if s.engine != "" {
+		parse = func(address string) (sources.Provider, error) { return sources.ParseProvider(address, s.engine) }
+	}
+	p, err := parse(at.address + "/" + entry.Name())
 	if err != nil {
 		s.stray(at, "is not at the path of a provider: %v", err)
 	}
 	at.provider = p
 	return err == nil
-}
-
-// parse returns the provider with an address.
-func (s *scanner) parse(address string) (sources.Provider, error) {
-	if s.engine == "" {
-		return sources.ParseStoredProvider(address)
-	}
-	return sources.ParseProvider(address, s.engine)
 }
 
 // versionOrArchive examines an entry of a provider's directory, where archives are beside the

@@ -110,8 +110,6 @@ type Builder struct {
 
 	busy *semaphore.Weighted // acquired wholly for an operation on the whole mirror, by 1 for a change of a package
 
-	abandoned bool // record nothing
-
 	mu      sync.Mutex
 	tree    *fsmirror.Mirror // nil until it is read, and after a package was added or removed
 	changed bool             // some changes may not be on the disk yet
@@ -128,11 +126,12 @@ func (b *Builder) Use(context.Context) (release func(), err error) { return func
 const (
 	everything = math.MaxInt64 // the size of Builder.busy
 
-	own = ".larder" // the directory of Larder's own files
+	own       = ".larder" // the directory of Larder's own files, with the next three
+	lockName  = "mirror.lock"
+	partial   = "partial"
+	unsettled = "unsettled"
 
 	ledgerDir = own + "/ledger"
-
-	partial = "partial" // below it
 
 	run = "run-" // prefix of the names of scratch directories
 )
@@ -157,13 +156,7 @@ func Open(ctx context.Context, dir string, opts Options) (*Builder, error) {
 	}
 	if opts.ReadOnly {
 		b.dir, _ = disk.Open(dir) // if that fails, so does every method that reads packages
-		b.openLedger()
-		b.evidence = b.newEvidence()
-		return b, nil
-	}
-	_, err = os.Lstat(dir)
-	b.made = errors.Is(err, fs.ErrNotExist)
-	if err := b.open(ctx); err != nil {
+	} else if err := b.open(ctx); err != nil {
 		_, abortErr := b.Abort()
 		b.warn(abortErr)
 		if ctx.Err() != nil {
@@ -182,6 +175,8 @@ func Open(ctx context.Context, dir string, opts Options) (*Builder, error) {
 
 // open opens and locks the mirror for writing.
 func (b *Builder) open(ctx context.Context) (err error) {
+	_, err = os.Lstat(b.path)
+	b.made = errors.Is(err, fs.ErrNotExist)
 	if b.dir, err = disk.Make(b.path); err != nil {
 		return err
 	}
@@ -192,7 +187,7 @@ func (b *Builder) open(ctx context.Context) (err error) {
 	if b.own, err = b.dir.MakeSub(own); err != nil {
 		return err
 	}
-	lock := b.own.Lock("mirror.lock")
+	lock := b.own.Lock(lockName)
 	if err := b.wait(ctx, lock, lock.Try); err != nil {
 		return err
 	}
@@ -232,26 +227,18 @@ func (b *Builder) wait(ctx context.Context, lock *disk.Lock, try func() (bool, e
 	return err
 }
 
-func (b *Builder) hasLock() bool {
-	if b.dir == nil {
-		return false
-	}
-	info, err := b.dir.Lstat(own + "/mirror.lock")
-	return err == nil && !disk.IsLink(info.Mode())
-}
-
 // share waits until no process writes to the mirror, and blocks writers until unlock
 // is called. If no process has ever written there, it does nothing. The same applies
 // to mirrors copied as links, because no larder process writes through a link.
 func (b *Builder) share(ctx context.Context) (unlock func(), err error) {
-	if !b.opts.ReadOnly || !b.hasLock() { // this process has the lock, or there is none
+	if !b.opts.ReadOnly || !b.has(own+"/"+lockName) { // this process has the lock, or there is none
 		return func() {}, nil
 	}
 	in, err := b.dir.Sub(own)
 	if err != nil {
 		return nil, err
 	}
-	lock := in.Lock("mirror.lock")
+	lock := in.Lock(lockName)
 	lock.Existing = true
 	unlock = func() {
 		lock.Unlock()
@@ -297,11 +284,6 @@ func (b *Builder) alter(ctx context.Context) (done func(), err error) {
 // Moved reports whether the directory of the mirror, or that of Larder in it, is no longer where it was opened.
 func (b *Builder) Moved() bool { return b.dir.Moved() || b.own.Moved() }
 
-// Abandon makes Close write no records. It is for runs that end without a change.
-func (b *Builder) Abandon() {
-	b.abandoned = true
-}
-
 // Close writes the records and releases the lock.
 func (b *Builder) Close() error {
 	var err error
@@ -310,20 +292,13 @@ func (b *Builder) Close() error {
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.ledger != nil && !b.abandoned {
+	if b.ledger != nil {
 		b.writeRecords(context.Background())
 	}
-	b.release()
-	return disk.Explain(err, b.opts.Place)
-}
-
-// release closes what is open. It releases the lock last: otherwise another process
-// could take the scratch directory for a leftover of a killed process.
-func (b *Builder) release() {
 	if b.work != nil {
 		b.warn(b.work.Close())
 	}
-	if b.lock != nil {
+	if b.lock != nil { // now another process may sweep what is left in the scratch directory
 		b.lock.Unlock()
 		b.lock = nil
 	}
@@ -333,6 +308,27 @@ func (b *Builder) release() {
 			*d = nil
 		}
 	}
+	return disk.Explain(err, b.opts.Place)
+}
+
+// Abort is [Builder.Close] after a failure. If Open created the directory of the mirror, and there is no
+// package in it, Abort removes it. Left reports whether it stays for an interrupted download, which the next run
+// continues.
+func (b *Builder) Abort() (left bool, err error) {
+	err = b.Close()
+	all, readErr := os.ReadDir(b.path)
+	if !b.made || readErr != nil || len(all) > 1 || len(all) == 1 && all[0].Name() != own {
+		return false, err
+	}
+	if begun, _ := os.ReadDir(filepath.Join(b.path, own, partial)); len(begun) > 0 {
+		return true, err
+	}
+	parent, openErr := disk.Open(filepath.Dir(b.path))
+	if openErr != nil {
+		return false, errors.Join(err, openErr)
+	}
+	defer parent.Close()
+	return false, errors.Join(err, parent.RemoveTree(filepath.Base(b.path)))
 }
 
 // has reports whether the mirror has a file of this name that is not reached through a

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io/fs"
 	"net/url"
+	"os"
 	"path/filepath"
 	"reflect"
 	"strings"
@@ -30,18 +31,32 @@ type placed struct {
 // punycode. Other programs have files with these names too.
 func (b *Builder) readShelves() (map[string]shelf, error) {
 	shelves := map[string]shelf{}
-	err := b.eachHome(func(home string, names []string) {
-		for _, name := range names {
-			if _, ok := fsmirror.VersionOf(name); !ok && name != fsmirror.Index {
-				continue
-			}
-			if shelves[home] == nil {
-				shelves[home] = shelf{}
-			}
-			shelves[home][name] = b.readDocument(filepath.Join(home, name))
+	var walk func(dir string, depth int) error
+	walk = func(dir string, depth int) error {
+		entries, err := os.ReadDir(dir)
+		if err != nil {
+			return err
 		}
-	})
-	return shelves, err
+		for _, e := range entries {
+			path := filepath.Join(dir, e.Name())
+			_, versioned := fsmirror.VersionOf(e.Name())
+			_, noHost := sources.ParsePunycodeHost(e.Name())
+			switch {
+			case depth == 3 && e.Type().IsRegular() && (versioned || e.Name() == fsmirror.Index):
+				if shelves[dir] == nil {
+					shelves[dir] = shelf{}
+				}
+				shelves[dir][e.Name()] = b.readDocument(path)
+			case depth == 3 || !e.IsDir() || strings.HasPrefix(e.Name(), ".") || depth == 0 && noHost != nil:
+			default:
+				if err := walk(path, depth+1); err != nil {
+					return err
+				}
+			}
+		}
+		return nil
+	}
+	return shelves, walk(b.path, 0)
 }
 
 func (b *Builder) readDocument(path string) (d placed) {

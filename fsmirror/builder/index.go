@@ -6,16 +6,17 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"maps"
 	"net/url"
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 
 	"github.com/larder-cli/larder/fsmirror"
 	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/disk"
+	"github.com/larder-cli/larder/sources/store"
 )
 
 // A Change is a document of the index that was written or removed.
@@ -388,40 +389,6 @@ func planHome(home string, wanted documents, there shelf) (steps []step, err err
 	return steps, nil
 }
 
-// eachHome calls visit for each HOST/NAMESPACE/TYPE, including hosts in punycode,
-// with the names of its files.
-func (b *Builder) eachHome(visit func(home string, names []string)) error {
-	var walk func(dir string, depth int) error
-	walk = func(dir string, depth int) error {
-		entries, err := os.ReadDir(dir)
-		if err != nil {
-			return err
-		}
-		var files []string
-		for _, e := range entries {
-			switch below := filepath.Join(dir, e.Name()); {
-			case e.Type().IsRegular():
-				files = append(files, e.Name())
-			case !e.IsDir() || depth == 3 || strings.HasPrefix(e.Name(), ".") || depth == 0 && !isHost(e.Name()):
-			default:
-				if err := walk(below, depth+1); err != nil {
-					return err
-				}
-			}
-		}
-		if depth == 3 {
-			visit(dir, files)
-		}
-		return nil
-	}
-	return walk(b.path, 0)
-}
-
-func isHost(name string) bool {
-	_, err := sources.ParsePunycodeHost(name)
-	return err == nil
-}
-
 // apply writes the records, syncs the evidence, and then carries out the steps. After an error, it carries out those for
 // other directories.
 func (b *Builder) apply(ctx context.Context, steps []step) error {
@@ -430,7 +397,8 @@ func (b *Builder) apply(ctx context.Context, steps []step) error {
 	b.writeRecords(ctx)
 	errs := []error{b.writeRemovals()}
 	if b.changed {
-		if err := b.syncEvidence(ctx); err != nil {
+		sync := func(evidence *disk.Dir) error { return evidence.SyncTree(ctx) } // it was written without syncing
+		if err := store.Within(b.own, "evidence", sync); err != nil {
 			return errors.Join(append(errs, err)...)
 		}
 	}
@@ -456,4 +424,35 @@ func (b *Builder) apply(ctx context.Context, steps []step) error {
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// change creates the file that marks unfinished changes. The caller holds b.mu.
+func (b *Builder) change() error {
+	if b.changed {
+		return nil
+	}
+	f, err := b.own.Create(unsettled, 0o644)
+	if err != nil && !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	b.changed = true
+	if f == nil {
+		return nil
+	}
+	return f.Close()
+}
+
+// settle returns when everything is on the disk, and then removes the file that marks
+// unfinished changes. All files have been synced before: packages
+// and documents before their rename, evidence by [Builder.apply].
+// The caller holds b.mu.
+func (b *Builder) settle(ctx context.Context) error {
+	if !b.changed {
+		return nil
+	}
+	if err := b.dir.SyncDirs(ctx); err != nil {
+		return err
+	}
+	b.changed = false
+	return b.own.Remove(unsettled)
 }

@@ -143,12 +143,6 @@ func (b *Builder) stored(at spot, r record) sources.Stored {
 	return s
 }
 
-// checkPlace returns an error if a parent directory of the package is not a
-// directory.
-func (b *Builder) checkPlace(at spot) error {
-	return store.Within(b.dir, path.Dir(b.relative(at.path)), func(*disk.Dir) error { return nil })
-}
-
 // split splits a path in the mirror.
 func split(file string) (dir, name string) { return path.Dir(file), path.Base(file) }
 
@@ -182,7 +176,8 @@ func (b *Builder) Begin(ctx context.Context, id sources.PackageID, purpose sourc
 		t.NoArchive = "use a source that has the archive; without one, copy the directory of the mirror"
 	}
 	t.Finally(leave)
-	if err := b.checkPlace(t.at); err != nil {
+	noLink := func(*disk.Dir) error { return nil }
+	if err := store.Within(b.dir, path.Dir(b.relative(t.at.path)), noLink); err != nil {
 		t.Close()
 		return held, nil, sources.InPackage(id, err)
 	}

@@ -70,14 +70,6 @@ var (
 	errTruncated = errors.New("truncated")
 )
 
-// warnIf returns warn, or a function that does nothing if warn is nil.
-func warnIf(warn func(error)) func(error) {
-	if warn == nil {
-		return func(error) {}
-	}
-	return warn
-}
-
 // progress counts bytes and reports them.
 type progress struct {
 	done, of int64

@@ -116,7 +116,7 @@ func TestDeltas(t *testing.T) {
 
 	for _, dry := range []bool{true, false} {
 		o := importOptions()
-		o.DryRun = dry
+		o.ReadOnly = dry
 		before := tree(t, receiver)
 		_, err := bundle.Import(ctx, second, receiver, o)
 		for _, want := range []string{second + " requires this package", gadget + " 0.1.0 linux_amd64: ", widget + " 1.1.0 linux_amd64: "} {
@@ -322,7 +322,7 @@ func TestCreateRefuses(t *testing.T) {
 		opts.Warn = func(err error) { warned = append(warned, err) }
 		_, err := bundle.Create(ctx, dir, filepath.Join(t.TempDir(), "b"), opts)
 		sourcetest.Require(t, err != nil && strings.Contains(err.Error(), "1.1.0 linux_amd64: it is unpacked"), "%v", err)
-		receiver := sourcetest.Must(bundle.Describe(ctx, mirrored(t, w, "*/1.1.0/*"), opts.Records, nil))(t)
+		receiver := sourcetest.Must(bundle.Describe(ctx, mirrored(t, w, "*/1.1.0/*"), opts.Records, ignore))(t)
 		opts.Since = &bundle.Receiver{Manifest: receiver}
 		created(t, dir, opts)
 		sourcetest.Expect(t, len(warned) == 0, "warned of %v", warned)

@@ -7,7 +7,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"os"
+	"path/filepath"
 	"slices"
 
 	"github.com/larder-cli/larder/fsmirror"
@@ -33,7 +35,20 @@ type CreateOptions struct {
 	Payload []Payload            // from [Gather]
 	DryRun  bool                 // write nothing
 	Report  func(done, of int64) // called with the progress in bytes; may be nil
-	Warn    func(error)          // called for each package that is left out; may be nil
+	Warn    func(error)          // called for each package that is left out
+}
+
+// A Created bundle has been written to a file.
+type Created struct {
+	Size     int64 // of the file, in bytes
+	Manifest Manifest
+
+	// Private is the path of something in the bundle that not all users can read, or
+	// empty. Only this user may then read the file.
+	Private string
+
+	// Unchanged reports that the file was the same bundle already. It was kept.
+	Unchanged bool
 }
 
 // Create writes the packages of the mirror in dir, and the evidence for them, to
@@ -44,7 +59,7 @@ type CreateOptions struct {
 // the contents would not have the published checksum, which signatures and lock
 // files refer to.
 func Create(ctx context.Context, dir, file string, opts CreateOptions) (Created, error) {
-	m, unpacked, err := contentsOf(ctx, dir, opts.Records, opts.Since, warnIf(opts.Warn))
+	m, unpacked, err := contentsOf(ctx, dir, opts.Records, opts.Since, opts.Warn)
 	if err != nil {
 		return Created{}, err
 	}
@@ -90,12 +105,11 @@ func (opts CreateOptions) checkArchives(dir string, unpacked []sources.PackageID
 }
 
 // Describe returns the manifest of the mirror in dir. It reads packages without a
-// record. Unpacked packages cannot be in bundles: warn is called for them. It may be
-// nil.
+// record. Unpacked packages cannot be in bundles: warn is called for them.
 func Describe(ctx context.Context, dir string, records store.Records, warn func(error)) (Manifest, error) {
-	m, unpacked, err := contentsOf(ctx, dir, records, nil, warnIf(warn))
+	m, unpacked, err := contentsOf(ctx, dir, records, nil, warn)
 	for _, id := range unpacked {
-		warnIf(warn)(&sources.PackageError{ID: id, Err: errUnpacked})
+		warn(&sources.PackageError{ID: id, Err: errUnpacked})
 	}
 	return m, err
 }
@@ -103,16 +117,9 @@ func Describe(ctx context.Context, dir string, records store.Records, warn func(
 // private returns the path of something in the bundle that not all users can read. It returns ""
 // if there is none.
 func (m Manifest) private() string {
-	for _, p := range m.Packages {
-		if p.private != "" {
-			return p.private
-		}
-	}
-	for _, p := range m.Payload {
-		for _, f := range p.Files {
-			if f.private != "" {
-				return f.private
-			}
+	for _, e := range m.members() {
+		if e.private != "" {
+			return e.private
 		}
 	}
 	return ""
@@ -273,4 +280,66 @@ func (opts CreateOptions) prove(ctx context.Context, dir string, m Manifest) err
 		errs = append(errs, opts.Accept(all))
 	}
 	return errors.Join(errs...)
+}
+
+// WriteFile writes the bundle with a manifest from this package to a file. It replaces an existing
+// file once the new one has been written. The function report is called with the progress in
+// bytes. It may be nil.
+func WriteFile(ctx context.Context, file string, m Manifest, report func(done, of int64)) (c Created, err error) {
+	_, size, err := m.layout()
+	if err != nil {
+		return c, err
+	}
+	c = Created{Size: size, Manifest: m, Private: m.private()}
+	if info, err := os.Lstat(file); err == nil && !info.Mode().IsRegular() { // such as a device, which must not be replaced
+		err := fmt.Errorf("%s already exists, and is not a file", file)
+		if info.IsDir() {
+			err = fmt.Errorf("%s is a directory, not a file", file)
+		}
+		return c, sources.WithHint(err, "use the path of a file")
+	}
+	in, err := disk.Open(filepath.Dir(file))
+	if err != nil {
+		return c, err
+	}
+	defer in.Close()
+	t, err := in.NewTemp(filepath.Base(file))
+	if err != nil {
+		return c, explain(fmt.Errorf("cannot write in %s: %w", filepath.Dir(file), disk.Cause(err)))
+	}
+	defer t.Discard()
+	if c.Private != "" {
+		t.Hidden = 0o077
+	}
+	if err := Write(ctx, io.MultiWriter(t, &progress{of: c.Size, report: report}), m); err != nil {
+		return c, explain(err)
+	}
+	if c.Unchanged = isAt(ctx, t, in, filepath.Base(file)); c.Unchanged {
+		return c, nil
+	}
+	return c, explain(t.Commit(filepath.Base(file)))
+}
+
+// isAt reports whether the file of a name in a directory can stay instead of t: it has the same contents, no other user
+// can write to it, and the users can read it who may read t.
+func isAt(ctx context.Context, t *disk.Temp, in *disk.Dir, name string) bool {
+	f, info, err := in.OpenFile(name)
+	if err != nil {
+		return false
+	}
+	defer f.Close()
+	if !disk.Own(info) || disk.HiddenBy(info) != t.Hidden {
+		return false
+	}
+	written, size, err := disk.Hash(ctx, io.NewSectionReader(t, 0, math.MaxInt64), math.MaxInt64-1)
+	kept, keptSize, keptErr := disk.Hash(ctx, f, size)
+	return err == nil && keptErr == nil && size == keptSize && kept == written
+}
+
+// explain adds a hint to an error of writing a bundle.
+func explain(err error) error {
+	if disk.IsTooLarge(err) {
+		return sources.WithHint(err, "the file system cannot hold files of this size (FAT stops at 4 GiB): write the bundle elsewhere, and cut it with split -b 4000M FILE; cat joins the pieces")
+	}
+	return disk.Explain(err, "the bundle")
 }

@@ -85,8 +85,8 @@ func (d *decision) mergeEvidence(ctx context.Context, p Package) (err error) {
 		return ctx.Err()
 	}
 	if err != nil {
-		err = &ConflictError{Package: p, Has: "has better evidence than the bundle", Err: err}
-		return sources.WithHint(sources.InPackage(p.ID, err),
+		err = sources.InPackage(p.ID, fmt.Errorf("the mirror has better evidence than the bundle: %w", err))
+		return sources.WithHint(err,
 			"find out where the bundle comes from; to accept its evidence, remove this version from the mirror first")
 	}
 	d.signed[d.release] = merged
@@ -160,8 +160,9 @@ func (d *decision) fate(ctx context.Context, p Package) (Arrival, error) {
 	return a, nil
 }
 
+// conflict returns the error for a package that is not what the mirror has.
 func (d *decision) conflict(p Package, has string) error {
-	err := &ConflictError{Package: p, Has: has}
+	err := fmt.Errorf("the bundle has %s, and the mirror %s", p.hashes()[0], has)
 	return sources.WithHint(sources.InPackage(p.ID, err),
 		"find out which package is right; larder mirror remove %s %s@%s/%s removes the one in the mirror",
 		d.dir, p.ID.Provider, p.ID.Version, p.ID.Platform)

@@ -62,9 +62,13 @@ func mirrored(t testing.TB, w *sourcetest.World, only ...string) string {
 // judge has no settings. Keys came with the bundle.
 var judge = trust.Judge{Options: trust.Options{Carrier: sources.KeyFromBundle}}
 
-func createOptions() bundle.CreateOptions { return bundle.CreateOptions{Judge: judge} }
+func createOptions() bundle.CreateOptions { return bundle.CreateOptions{Judge: judge, Warn: ignore} }
 
-func importOptions() bundle.ImportOptions { return bundle.ImportOptions{Judge: judge} }
+func importOptions() bundle.ImportOptions {
+	return bundle.ImportOptions{Options: builder.Options{Judge: judge, Warn: ignore}}
+}
+
+func ignore(error) {}
 
 // created returns the bundle of a mirror.
 func created(t testing.TB, dir string, opts bundle.CreateOptions) string {
@@ -119,7 +123,7 @@ func mustImport(t testing.TB, dir, file string) []bundle.Arrival {
 
 func described(t testing.TB, dir string) bundle.Manifest {
 	t.Helper()
-	return sourcetest.Must(bundle.Describe(context.Background(), dir, store.Records{}, nil))(t)
+	return sourcetest.Must(bundle.Describe(context.Background(), dir, store.Records{}, ignore))(t)
 }
 
 func sum(text string) [32]byte { return sha256.Sum256([]byte(text)) }

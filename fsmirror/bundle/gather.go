@@ -31,7 +31,7 @@ const maxModulesManifest = 4 << 20
 
 // Gather reads the payloads of a bundle: the modules of root modules, and the executable
 // of an engine, if that path is not empty. It omits root modules for which the engine has
-// installed nothing. It calls warn, which may be nil, for links that lead nowhere.
+// installed nothing. It calls warn for links that lead nowhere.
 func Gather(ctx context.Context, roots []Root, engine string, warn func(error)) ([]Payload, error) {
 	var all []Payload
 	if engine != "" {
@@ -43,10 +43,10 @@ func Gather(ctx context.Context, roots []Root, engine string, warn func(error)) 
 	}
 	n := 0
 	for _, r := range roots {
-		if !r.hasModules() {
+		if _, err := os.Stat(filepath.Join(r.modules(), modulesManifest)); errors.Is(err, fs.ErrNotExist) {
 			continue
 		}
-		g := gathering{Root: r, left: maxFiles - n, warn: warnIf(warn)}
+		g := gathering{Root: r, left: maxFiles - n, warn: warn}
 		if err := g.run(ctx); err != nil {
 			return nil, err
 		}
@@ -95,12 +95,6 @@ type gathering struct {
 
 // modules returns the directory that contains the modules.
 func (r Root) modules() string { return filepath.Join(r.DataDir, modulesName) }
-
-// hasModules reports whether the engine has installed modules.
-func (r Root) hasModules() bool {
-	_, err := os.Stat(filepath.Join(r.modules(), modulesManifest))
-	return !errors.Is(err, fs.ErrNotExist)
-}
 
 func (g *gathering) run(ctx context.Context) (err error) {
 	if g.base, err = disk.Resolve(g.modules()); err != nil {

@@ -7,16 +7,17 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"time"
 
 	"github.com/larder-cli/larder/fsmirror/builder"
 	"github.com/larder-cli/larder/sources"
-	"github.com/larder-cli/larder/sources/disk"
-	"github.com/larder-cli/larder/sources/store"
 )
 
 // ImportOptions configure [Import].
 type ImportOptions struct {
+	// Options are those of the mirror, with Judge and Warn. With Unpacked, Import also accepts a bundle of unpacked
+	// packages, and stores them unpacked. With ReadOnly, it verifies everything, and changes nothing.
+	builder.Options
+
 	// Check refuses a package for a reason that is not in the bundle. It may be nil.
 	Check func(Verified) error
 
@@ -24,21 +25,12 @@ type ImportOptions struct {
 	// import. It may be nil.
 	Accept func([]Verified) error
 
-	Unpacked     bool              // accept a bundle of unpacked packages, and store them unpacked
-	ModulesTo    string            // directory for the modules of root modules, by their paths; empty if they are not requested
-	EngineTo     string            // directory for the engine; empty if it is not requested
-	EngineSHA256 [sha256.Size]byte // what an engine that is requested must have
-	KeepRemoved  bool              // keep the packages that the sender has removed
-	Replace      bool              // replace other modules and another engine there
-
-	Records     store.Records                // of the mirror
-	LockTimeout time.Duration                // how long to wait for other writers; 0 means until they have finished
-	Judge       sources.Judge                // decides what evidence is worth
-	DryRun      bool                         // verify everything, change nothing
-	Report      func(done, of int64)         // called with the progress in bytes; may be nil
-	Closing     func(*builder.Builder) error // called at the end, see [builder.Options]; may be nil
-	Warn        func(error)                  // called with problems that do not stop the import; may be nil
-	Waiting     func(disk.Holder)            // called once if another process writes for a while; may be nil
+	ModulesTo    string               // directory for the modules of root modules, by their paths; empty if not requested
+	EngineTo     string               // directory for the engine; empty if it is not requested
+	EngineSHA256 [sha256.Size]byte    // what an engine that is requested must have
+	KeepRemoved  bool                 // keep the packages that the sender has removed
+	Replace      bool                 // replace other modules and another engine there
+	Report       func(done, of int64) // called with the progress in bytes; may be nil
 }
 
 // A How is what the import did with a package.
@@ -67,24 +59,7 @@ type Imported struct {
 	Others   []sources.PackageID // those that stay because they are not the packages that the sender has removed
 }
 
-// A ConflictError reports a package that differs from the one in the mirror, or
-// evidence in the mirror that the bundle contradicts.
-type ConflictError struct {
-	Package Package
-	Has     string // what the mirror has: "has …"
-	Err     error  // why the bundle's evidence is refused; nil if that isn't the reason
-}
-
-func (e *ConflictError) Unwrap() error { return e.Err }
-
-func (e *ConflictError) Error() string {
-	if e.Err != nil {
-		return fmt.Sprintf("the mirror %s: %v", e.Has, e.Err)
-	}
-	return fmt.Sprintf("the bundle has %s, and the mirror %s", e.Package.hashes()[0], e.Has)
-}
-
-// ErrUnpacked matches the error for a bundle of unpacked packages without [ImportOptions.Unpacked].
+// ErrUnpacked matches the error for a bundle of unpacked packages without Unpacked in [ImportOptions].
 var ErrUnpacked = errors.New("its packages are unpacked")
 
 // An importer imports a bundle into a mirror.
@@ -119,15 +94,11 @@ func Import(ctx context.Context, file, dir string, opts ImportOptions) (result I
 	if err := payload.prepare(ctx); err != nil {
 		return result, err
 	}
-	in.mirror, err = builder.Open(ctx, dir, builder.Options{
-		Records: opts.Records, ReadOnly: opts.DryRun, Unpacked: from.Manifest.Unpacked(), LockTimeout: opts.LockTimeout,
-		Warn: opts.Warn, Waiting: opts.Waiting,
-		Judge: opts.Judge, Closing: opts.Closing,
-	})
-	if err != nil {
+	opts.Unpacked = from.Manifest.Unpacked()
+	if in.mirror, err = builder.Open(ctx, dir, opts.Options); err != nil {
 		return result, err
 	}
-	if opts.DryRun {
+	if opts.ReadOnly {
 		err = in.run(ctx)
 	} else {
 		err = payload.around(ctx, in.run)
@@ -163,7 +134,7 @@ func (in *importer) remove(ctx context.Context, result *Imported) error {
 	switch {
 	case in.opts.KeepRemoved:
 		result.Kept = plan.Remove
-	case in.opts.DryRun:
+	case in.opts.ReadOnly:
 		result.Removed = plan.Remove
 	default:
 		result.Removed, err = in.mirror.Prune(ctx, plan)
@@ -182,7 +153,6 @@ func (in *importer) run(ctx context.Context) error {
 			all[i] = a.Verified
 		}
 		if err := in.opts.Accept(all); err != nil {
-			in.mirror.Abandon()
 			return err
 		}
 	}
@@ -191,14 +161,9 @@ func (in *importer) run(ctx context.Context) error {
 			in.progress.of += a.Size
 		}
 	}
-	if in.opts.DryRun {
-		return in.verify(ctx)
+	if !in.opts.ReadOnly {
+		return in.store(ctx)
 	}
-	return in.store(ctx)
-}
-
-// verify verifies the packages that the mirror lacks.
-func (in *importer) verify(ctx context.Context) error {
 	for _, a := range in.arrivals {
 		if a.How == Known {
 			continue
@@ -244,7 +209,7 @@ func (in *importer) store(ctx context.Context) error {
 	}
 	err := in.mirror.Finish(ctx)
 	if _, ok := errors.AsType[*builder.DamagedError](err); ok { // the packages of the bundle are not damaged
-		warnIf(in.opts.Warn)(err)
+		in.opts.Warn(err)
 		return nil
 	}
 	return err

@@ -3,12 +3,14 @@ package bundle
 import (
 	"archive/tar"
 	"bytes"
+	"context"
 	"crypto/sha256"
 	"fmt"
 	"io"
 	"strings"
 
 	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/disk"
 	"github.com/larder-cli/larder/sources/evidence"
 )
 
@@ -23,8 +25,8 @@ type member struct {
 	pkg     *Package
 	payload *Payload
 
-	relative string                        // name in a payload or in an unpacked package; empty for an archive
-	open     func() (io.ReadCloser, error) // opens the origin when a bundle is created; nil in one that was read
+	relative string // name in a payload or in an unpacked package; empty for an archive
+	source          // zero in a bundle that was read
 }
 
 const (
@@ -55,7 +57,7 @@ func (m Manifest) members() []member {
 	for _, e := range m.Evidence {
 		for i, f := range e.Files {
 			f.Name = evidence.Path(e.Provider, e.Version) + "/" + f.Name
-			all = append(all, member{File: f, open: opener(e.data[i])})
+			all = append(all, member{File: f, source: source{open: opener(e.data[i])}})
 		}
 	}
 	for _, p := range m.Packages {
@@ -64,7 +66,7 @@ func (m Manifest) members() []member {
 			continue
 		}
 		sum, _ := p.ZH.Sum(sources.ZH) // was checked
-		all = append(all, member{File: File{p.Path(), p.Size, sum}, pkg: &p, open: p.open})
+		all = append(all, member{File: File{p.Path(), p.Size, sum}, pkg: &p, source: p.source})
 	}
 	for _, p := range m.Payload {
 		all = append(all, member{payload: &p}.files(p.dir(), p.Files)...)
@@ -76,7 +78,7 @@ func (m Manifest) members() []member {
 func (m member) files(dir string, files []PayloadFile) []member {
 	var all []member
 	for _, f := range files {
-		m.File, m.executable, m.relative, m.open = f.File, f.Executable, f.Name, f.open
+		m.File, m.executable, m.relative, m.source = f.File, f.Executable, f.Name, f.source
 		m.Name = dir + "/" + f.Name
 		all = append(all, m)
 	}
@@ -92,7 +94,8 @@ func opener(data []byte) func() (io.ReadCloser, error) {
 // bundle.
 func (m Manifest) layout() (members []member, size int64, err error) {
 	text := m.Text()
-	members = append(members, member{File: File{manifestPath, int64(len(text)), sha256.Sum256(text)}, open: opener(text)})
+	file := File{manifestPath, int64(len(text)), sha256.Sum256(text)}
+	members = append(members, member{File: file, source: source{open: opener(text)}})
 	members = append(members, m.members()...)
 	for i := range members {
 		e := &members[i]
@@ -103,6 +106,49 @@ func (m Manifest) layout() (members []member, size int64, err error) {
 		size = e.end()
 	}
 	return members, size + trailer, nil
+}
+
+// Write writes the bundle with a manifest from this package to w.
+func Write(ctx context.Context, w io.Writer, m Manifest) error {
+	members, _, err := m.layout()
+	if err != nil {
+		return err
+	}
+	for _, e := range members {
+		if _, err := w.Write(e.header); err != nil {
+			return err
+		}
+		if err := e.write(ctx, w); err != nil {
+			return err
+		}
+		if _, err := w.Write(make([]byte, e.padding())); err != nil {
+			return err
+		}
+	}
+	_, err = w.Write(make([]byte, trailer))
+	return err
+}
+
+// write copies the contents from their origin. It returns an error if they have changed.
+func (m member) write(ctx context.Context, w io.Writer) error {
+	in, err := m.open()
+	if err != nil {
+		return m.problem(err)
+	}
+	defer in.Close()
+	sum, n, err := disk.Hash(ctx, io.TeeReader(io.LimitReader(in, m.Size), w), m.Size)
+	switch {
+	case err != nil || n == m.Size && sum == m.SHA256:
+		return err
+	case m.pkg != nil && m.relative == "":
+		err = fmt.Errorf("the archive is %s, but was %s when it was last checked", sources.ZipHash(sum), m.pkg.ZH)
+		return sources.WithHint(m.problem(err), "larder mirror verify lists every problem")
+	}
+	if m.pkg != nil {
+		err = fmt.Errorf("%s differs from what was stored", m.relative)
+		return sources.WithHint(m.problem(err), hintRepair)
+	}
+	return m.problem(fmt.Errorf("%s changed while it was read", m.relative))
 }
 
 // tarHeader returns the bytes before the contents.

@@ -163,9 +163,6 @@ func (p *Package) UnmarshalJSON(data []byte) error {
 
 // MarshalJSON implements [json.Marshaler].
 func (e Evidence) MarshalJSON() ([]byte, error) {
-	for i, name := range evidence.Names {
-		e.Files[i].Name = name
-	}
 	return json.Marshal(evidenceDocument{e.Provider.String(), e.Version.String(), e.Files[:]})
 }
 
@@ -230,12 +227,6 @@ func (m Manifest) PayloadSize() int64 {
 		sum += p.Size()
 	}
 	return sum
-}
-
-// evidenceFor returns the evidence for the packages' releases.
-func (m Manifest) evidenceFor(packages []Package) []Evidence {
-	releases := releasesOf(packages)
-	return slices.DeleteFunc(slices.Clone(m.Evidence), func(e Evidence) bool { return !releases[e.Release] })
 }
 
 // releasesOf returns the set of the packages' releases.

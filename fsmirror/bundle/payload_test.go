@@ -78,7 +78,8 @@ func root(dir, path string) bundle.Root {
 
 func gathered(t testing.TB, dir string) []bundle.Payload {
 	t.Helper()
-	all, err := bundle.Gather(ctx, []bundle.Root{root(dir, "live/net"), root(dir, "."), root(dir, "none")}, filepath.Join(dir, "bin", "tofu"), nil)
+	roots := []bundle.Root{root(dir, "live/net"), root(dir, "."), root(dir, "none")}
+	all, err := bundle.Gather(ctx, roots, filepath.Join(dir, "bin", "tofu"), ignore)
 	check(t, err)
 	return all
 }
@@ -125,7 +126,7 @@ func TestPayload(t *testing.T) {
 
 	// A dry run changes nothing.
 	opts := placeOptions(to)
-	opts.DryRun = true
+	opts.ReadOnly = true
 	i := sourcetest.Must(bundle.Import(ctx, file, filepath.Join(to, "mirror"), opts))(t)
 	sourcetest.Equal(t, hows(i), "engine tofu: imported, modules of .: imported, modules of live/net: imported")
 	sourcetest.Equal(t, len(files(t, to)), 0, "files")
@@ -134,7 +135,7 @@ func TestPayload(t *testing.T) {
 	i = sourcetest.Must(bundle.Import(ctx, file, t.TempDir(), importOptions()))(t)
 	sourcetest.Expect(t, len(i.Placed) == 0 && len(i.Left) == 3, "%v", i)
 
-	opts.DryRun = false
+	opts.ReadOnly = false
 	mirror := t.TempDir()
 	sourcetest.Must(bundle.Import(ctx, file, mirror, opts))(t)
 	sourcetest.Expect(t, maps.Equal(files(t, to), placed), "got %q", files(t, to))
@@ -318,7 +319,7 @@ func TestGatherOtherDataDir(t *testing.T) {
 			})
 			opts := createOptions()
 			var err error
-			opts.Payload = sourcetest.Must(bundle.Gather(ctx, []bundle.Root{r}, "", nil))(t)
+			opts.Payload = sourcetest.Must(bundle.Gather(ctx, []bundle.Root{r}, "", ignore))(t)
 			to := t.TempDir()
 			_, err = bundle.Import(ctx, created(t, mirrored(t, published(t)), opts), t.TempDir(), placeOptions(to))
 			check(t, err)
@@ -354,7 +355,7 @@ func TestGatherRefuses(t *testing.T) {
 			if engine != "" {
 				engine = filepath.Join(dir, engine)
 			}
-			_, err := bundle.Gather(ctx, []bundle.Root{root(dir, "live/net")}, engine, nil)
+			_, err := bundle.Gather(ctx, []bundle.Root{root(dir, "live/net")}, engine, ignore)
 			sourcetest.Expect(t, err != nil && strings.Contains(err.Error(), test.want), "%v", err)
 		})
 	}

@@ -196,7 +196,7 @@ func (pl *placing) scratch(dir string) (*scratch, error) {
 	if err != nil {
 		return nil, err
 	}
-	base.Sweep(scratchPrefix, time.Now(), warnIf(pl.opts.Warn))
+	base.Sweep(scratchPrefix, time.Now(), pl.opts.Warn)
 	in, err := base.Scratch(scratchPrefix)
 	if err != nil {
 		return nil, errors.Join(err, base.Close())

@@ -128,6 +128,7 @@ func (m Manifest) Since(r *Receiver) Manifest {
 		}
 	}
 	slices.SortFunc(delta.Base, func(a, b Package) int { return a.ID.Compare(b.ID) })
-	delta.Evidence = m.evidenceFor(delta.Packages)
+	releases := releasesOf(delta.Packages)
+	delta.Evidence = slices.DeleteFunc(slices.Clone(m.Evidence), func(e Evidence) bool { return !releases[e.Release] })
 	return delta
 }

@@ -55,7 +55,8 @@ func unpackedOf(ctx context.Context, s sources.Stored) (p Package, err error) {
 		return p, err
 	}
 	p = Package{ID: s.ID, ZH: s.ZH, H1: s.H1}
-	if p.private, err = privateIn(s); err != nil {
+	private, err := privateIn(s)
+	if err != nil {
 		return p, err
 	}
 	for _, f := range files {
@@ -66,7 +67,9 @@ func unpackedOf(ctx context.Context, s sources.Stored) (p Package, err error) {
 		}
 		p.Size += info.Size()
 		p.Files = append(p.Files, PayloadFile{
-			File: File{f.Path, info.Size(), f.SHA256}, Executable: info.Mode()&0o111 != 0, source: source{open: fileOpener(path)},
+			File:       File{f.Path, info.Size(), f.SHA256},
+			Executable: info.Mode()&0o111 != 0,
+			source:     source{fileOpener(path), private},
 		})
 	}
 	return p, nil

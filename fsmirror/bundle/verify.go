@@ -37,8 +37,36 @@ func Verify(ctx context.Context, file string, by sources.Judge, report func(done
 	}
 	defer b.Close()
 	p := &progress{of: b.Manifest.Size() + b.Manifest.PayloadSize(), report: report}
-	err = v.verify(ctx, b, by, p)
-	return v, err
+	v.Removed = b.Manifest.Removed
+	signed, err := b.Evidence(ctx)
+	if err := v.note(err); err != nil {
+		return v, err
+	}
+	for _, pkg := range b.Manifest.Packages {
+		known, err := b.verified(ctx, pkg, by, signed)
+		if err == nil {
+			err = b.verifyPackage(ctx, p, pkg)
+		} else {
+			p.add(pkg.Size)
+		}
+		if err := v.note(err); err != nil {
+			return v, err
+		}
+		if err == nil {
+			v.Packages = append(v.Packages, known)
+			v.Bytes += pkg.Size
+		}
+	}
+	for _, payload := range b.Manifest.Payload {
+		err := b.verifyFiles(ctx, p, payload.dir(), payload.Files)
+		if err := v.note(err); err != nil {
+			return v, err
+		}
+		if err == nil {
+			v.Payload = append(v.Payload, payload)
+		}
+	}
+	return v, nil
 }
 
 // note adds the findings in an error to v and returns the other errors.
@@ -52,39 +80,6 @@ func (v *Verification) note(err error) error {
 		rest = append(rest, err)
 	}
 	return errors.Join(rest...)
-}
-
-func (v *Verification) verify(ctx context.Context, b *Bundle, by sources.Judge, p *progress) error {
-	v.Removed = b.Manifest.Removed
-	signed, err := b.Evidence(ctx)
-	if err := v.note(err); err != nil {
-		return err
-	}
-	for _, pkg := range b.Manifest.Packages {
-		known, err := b.verified(ctx, pkg, by, signed)
-		if err == nil {
-			err = b.verifyPackage(ctx, p, pkg)
-		} else {
-			p.add(pkg.Size)
-		}
-		if err := v.note(err); err != nil {
-			return err
-		}
-		if err == nil {
-			v.Packages = append(v.Packages, known)
-			v.Bytes += pkg.Size
-		}
-	}
-	for _, payload := range b.Manifest.Payload {
-		err := b.verifyFiles(ctx, p, payload.dir(), payload.Files)
-		if err := v.note(err); err != nil {
-			return err
-		}
-		if err == nil {
-			v.Payload = append(v.Payload, payload)
-		}
-	}
-	return nil
 }
 
 // verified returns what signed checksums prove about a package. Without any, which signed is nil

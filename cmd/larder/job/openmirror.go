@@ -23,17 +23,23 @@ import (
 
 // OpenMirror opens the mirror in dir for commands that maintain it. The caller closes it.
 func OpenMirror(ctx context.Context, m *site.Root, dir string, opts builder.Options) (*builder.Builder, error) {
+	opts, err := MirrorOptions(ctx, m, dir, opts)
+	if err != nil {
+		return nil, err
+	}
+	return builder.Open(ctx, dir, opts)
+}
+
+// MirrorOptions completes the options with which [OpenMirror] opens a mirror.
+func MirrorOptions(ctx context.Context, m *site.Root, dir string, opts builder.Options) (_ builder.Options, err error) {
 	opts.Warn = m.Out.WarnOf
 	opts.Waiting, opts.LockTimeout = m.Out.WaitingForMirror(dir), m.Flags.LockTimeout
 	opts.Judge = m.Judge()
 	if opts.Closing == nil {
 		opts.Closing = RenewPage(ctx, dir)
 	}
-	var err error
-	if opts.Records, err = m.Records(); err != nil {
-		return nil, err
-	}
-	return builder.Open(ctx, dir, opts)
+	opts.Records, err = m.Records()
+	return opts, err
 }
 
 // NoCache fails for a plugin cache, or a directory in one, as a mirror: larder adds and removes

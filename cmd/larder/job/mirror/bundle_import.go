@@ -57,20 +57,19 @@ func ImportBundle(ctx context.Context, s *site.Site, request BundleImportRequest
 	}
 	opts := bundle.ImportOptions{
 		Check: known(m, file), Accept: func(all []bundle.Verified) error { return m.Accept(ctx, site.BundledAs(all)) },
-		Judge: m.BundleJudge(), DryRun: s.Flags.DryRun,
-		Waiting: s.Output.WaitingForMirror(dir), LockTimeout: m.Flags.LockTimeout,
-		Warn:         func(err error) { s.Output.WarnAll(sources.Errors(hintRepair(err, request.Dir))) },
-		EngineSHA256: request.EngineSum, Replace: request.Replace, KeepRemoved: request.Keep, Unpacked: request.Unpacked,
-		Closing: job.RenewPage(ctx, dir),
+		EngineSHA256: request.EngineSum, Replace: request.Replace, KeepRemoved: request.Keep,
 	}
+	in := builder.Options{ReadOnly: s.Flags.DryRun, Unpacked: request.Unpacked}
+	if opts.Options, err = job.MirrorOptions(ctx, m, dir, in); err != nil {
+		return err
+	}
+	opts.Judge = m.BundleJudge()
+	opts.Warn = func(err error) { s.Output.WarnAll(sources.Errors(hintRepair(err, request.Dir))) }
 	if request.ModulesTo != "" {
 		opts.ModulesTo = site.Absolute(m.Dir, request.ModulesTo)
 	}
 	if request.EngineTo != "" {
 		opts.EngineTo = site.Absolute(m.Dir, request.EngineTo)
-	}
-	if opts.Records, err = m.Records(); err != nil {
-		return err
 	}
 	imported, err := report.Work(s.Output, func(progress report.Report) (bundle.Imported, error) {
 		opts.Report = progress
@@ -79,11 +78,11 @@ func ImportBundle(ctx context.Context, s *site.Site, request BundleImportRequest
 	if err != nil {
 		return hintUnpacked(err, request.File)
 	}
-	added := s.Output.BundleImported(imported, opts.DryRun)
+	added := s.Output.BundleImported(imported, opts.ReadOnly)
 	warnIdle(s, "--modules-to", request.ModulesTo, imported, bundle.RootModules, "modules")
 	warnIdle(s, "--engine-to", request.EngineTo, imported, bundle.EngineBinary, "engine")
 	tellLeft(s, imported)
-	if opts.DryRun {
+	if opts.ReadOnly {
 		return nil
 	}
 	total, err := tellTotal(ctx, m, dir)
