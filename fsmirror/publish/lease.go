@@ -122,13 +122,15 @@ func (l Lease) renew(ctx context.Context, done <-chan struct{}, in Slot, own lea
 			return nil
 		}
 		own.Number++
-		err := in.Write(ctx, own.text())
+		try, cancel := context.WithDeadline(ctx, renewed.Add(l.Abandon*3/4)) // before another program takes the lease
+		err := in.Write(try, own.text())
+		cancel()
 		switch {
 		case err == nil:
 			renewed = time.Now()
 		case errors.Is(err, ErrTaken):
 			return sources.WithHint(err, "push again: this push was interrupted for longer than %s", l.Abandon)
-		case ctx.Err() == nil && time.Since(renewed) > l.Abandon*3/4: // before another program takes it
+		case ctx.Err() == nil && time.Since(renewed) >= l.Abandon*3/4:
 			return fmt.Errorf("%w, or will: renewing it failed: %w", ErrTaken, err)
 		}
 	}

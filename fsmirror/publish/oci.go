@@ -122,6 +122,7 @@ func (s *tagSlot) Write(ctx context.Context, text string) error {
 		}
 	}
 	began := time.Now()
+	s.read = false
 	if err := s.in.SetLease(ctx, s.of, text); err != nil || text == "" {
 		return err
 	}

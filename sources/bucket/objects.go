@@ -25,7 +25,7 @@ import (
 
 const (
 	maxPage    = 8 << 20   // bytes; a page of a listing has at most 1000 keys, of 1 KiB, which escapes may triple
-	maxPages   = 10_000    // of a listing
+	maxPages   = 2_000     // of a listing
 	maxObjects = 1_000_000 // in a listing
 	maxDeletes = 16        // objects that are removed at the same time
 )

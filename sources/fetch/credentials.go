@@ -48,7 +48,7 @@ type Authorizer interface {
 }
 
 // Authorize makes the client send the requests for all URLs that begin with base, also after redirects, through a. A
-// later call for the same base replaces a. No base must begin with another one.
+// later call for the same base replaces a. Of several bases, the longest applies.
 func (c *Client) Authorize(base string, a Authorizer) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -59,12 +59,13 @@ func (c *Client) Authorize(base string, a Authorizer) {
 func (c *Client) authorizer(u *url.URL) Authorizer {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for base, a := range c.authorizers {
-		if strings.HasPrefix(u.String(), base) {
-			return a
+	longest := ""
+	for base := range c.authorizers {
+		if strings.HasPrefix(u.String(), base) && len(base) > len(longest) {
+			longest = base
 		}
 	}
-	return nil
+	return c.authorizers[longest]
 }
 
 // authenticating is the link that adds what is configured for the URL of a request: headers, the user information of the

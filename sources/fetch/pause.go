@@ -47,7 +47,7 @@ func (c *Client) pausing(req *http.Request, next http.RoundTripper) (*http.Respo
 		return nil, err
 	}
 	c.answered.Store(true)
-	if resp.StatusCode < 500 && resp.StatusCode != http.StatusTooManyRequests {
+	if resp.StatusCode < 500 && resp.StatusCode != http.StatusTooManyRequests && resp.Header.Get("Retry-After") == "" {
 		h.mu.Lock()
 		h.pauses = 0
 		h.mu.Unlock()

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/opencontainers/go-digest"
@@ -34,12 +36,18 @@ func (m *Mirror) signed(ctx context.Context, r Repository, x *index) (*sources.S
 		if err != nil {
 			return nil, err
 		}
+		referrers = slices.DeleteFunc(referrers, func(d v1.Descriptor) bool { // some registries list them without their type
+			return !slices.Contains([]string{typeEvidence, v1.MediaTypeEmptyJSON, ""}, d.ArtifactType)
+		})
+		const created = v1.AnnotationCreated
+		slices.SortStableFunc(referrers, func(a, b v1.Descriptor) int {
+			return strings.Compare(b.Annotations[created], a.Annotations[created])
+		})
 		var newest v1.Manifest
 		var failed error
-		for _, d := range referrers[:min(len(referrers), maxEvidence)] { // which need not have annotations or the type
+		for _, d := range referrers[:min(len(referrers), maxEvidence)] {
 			manifest, err := m.manifest(ctx, r, d)
 			is := manifest.ArtifactType == typeEvidence && manifest.Subject != nil && manifest.Subject.Digest == x.digest
-			const created = v1.AnnotationCreated
 			if err == nil && is && (newest.Subject == nil || manifest.Annotations[created] > newest.Annotations[created]) {
 				newest = manifest
 			}

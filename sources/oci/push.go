@@ -105,7 +105,7 @@ func (m *Mirror) Put(ctx context.Context, p sources.Provider, v sources.Version,
 	}
 	index, replaced := was.changed(p, added, c.Remove)
 	if len(index.Manifests) == 0 {
-		return m.removeTag(ctx, r, v)
+		return m.removeTag(ctx, r, v, was.Index)
 	}
 	now := encode(v1.MediaTypeImageIndex, typeProvider, index)
 	signed, changed := c.Signed, now.Digest != was.digest
@@ -213,8 +213,9 @@ func (x *index) changed(
 }
 
 // removeTag removes a version. Many registries can only remove a manifest with all tags that refer to it. Then the tag
-// gets a manifest of its own, if the registry has removed that before.
-func (m *Mirror) removeTag(ctx context.Context, r Repository, v sources.Version) error {
+// gets an index of its own, if the registry has removed that before. It has the same packages, so the version stays
+// valid if its removal is interrupted.
+func (m *Mirror) removeTag(ctx context.Context, r Repository, v sources.Version, index v1.Index) error {
 	remove := func(reference string) error {
 		req, err := http.NewRequestWithContext(ctx, http.MethodDelete, r.at("manifests/"+reference), nil)
 		if err == nil {
@@ -225,7 +226,10 @@ func (m *Mirror) removeTag(ctx context.Context, r Repository, v sources.Version)
 	err := remove(tag(v))
 	status, ok := errors.AsType[*fetch.StatusError](err)
 	if ok && (status.Code == http.StatusBadRequest || status.Code == http.StatusMethodNotAllowed) {
-		own := lease("removed " + v.String())
+		notes := map[string]string{annotationRemoved: v.String()}
+		maps.Copy(notes, index.Annotations)
+		index.Annotations = notes
+		own := encode(v1.MediaTypeImageIndex, typeProvider, index)
 		for _, name := range []string{"", tag(v)} {
 			if err = m.pushManifest(ctx, r, own, name); err == nil {
 				err = remove(own.Digest.String())
@@ -246,6 +250,8 @@ const (
 	leaseTag        = "larder-lease"
 	typeLease       = "application/vnd.larder.lease"
 	annotationLease = "vnd.larder.lease"
+
+	annotationRemoved = "vnd.larder.removed" // of an index that is about to be removed
 )
 
 // lease returns the manifest with a lease.

@@ -88,7 +88,8 @@ func (m *Mirror) push(ctx context.Context, r Repository, from string, b blob, se
 				isThere = false // the registry doesn't mount it
 				return b.open(), nil
 			})
-			if _, refused := errors.AsType[*errcode.ErrorResponse](err); !refused || !isThere {
+			refused := errors.As(err, new(*errcode.ErrorResponse)) || errors.Is(err, fetch.ErrUnauthorized)
+			if !refused || !isThere {
 				return err
 			}
 			isThere = false
