@@ -24,6 +24,7 @@ type memory struct {
 	text    string
 	version int
 	down    error // of each write
+	hangs   bool  // as each write does then, until its context ends
 }
 
 func (m *memory) slot() *memorySlot { return &memorySlot{of: m} }
@@ -41,10 +42,14 @@ func (s *memorySlot) Read(context.Context) (string, error) {
 	return s.of.text, nil
 }
 
-func (s *memorySlot) Write(_ context.Context, text string) error {
+func (s *memorySlot) Write(ctx context.Context, text string) error {
 	time.Sleep(20 * time.Millisecond)
 	s.of.mu.Lock()
 	defer s.of.mu.Unlock()
+	if s.of.hangs {
+		<-ctx.Done()
+		return ctx.Err()
+	}
 	if s.of.down != nil {
 		return s.of.down
 	}
@@ -109,6 +114,7 @@ func TestLostLease(t *testing.T) {
 	for name, lose := range map[string]func(*memory){
 		"taken": func(m *memory) { m.version, m.text = 99, `{"holder": "another", "id": "y"}` },
 		"down":  func(m *memory) { m.down = errors.New("503") },
+		"hangs": func(m *memory) { m.hangs = true },
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -124,7 +130,7 @@ func TestLostLease(t *testing.T) {
 				sourcetest.ErrorIs(t, err, publish.ErrTaken)
 				sourcetest.Expect(t, !errors.Is(err, context.Canceled), "got %v", err)
 				sourcetest.Expect(t, time.Since(start) <= time.Minute, "it stopped after %s", time.Since(start))
-				sourcetest.Expect(t, m.down != nil || strings.Contains(m.text, "another"), "the lease of another program became %q", m.text)
+				sourcetest.Expect(t, m.down != nil || m.hangs || strings.Contains(m.text, "another"), "the lease of another program became %q", m.text)
 			})
 		})
 	}

@@ -3,7 +3,9 @@ package fetch_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"sync"
 	"testing"
@@ -152,4 +154,21 @@ func TestPausesAreBounded(t *testing.T) {
 		stop()
 		others.Wait()
 	})
+}
+
+// A host that requests a wait is tried as often as with any other failure, whatever its status is.
+func TestRequestedWaitsAreCounted(t *testing.T) {
+	for _, status := range []int{400, 408, 425, 429, 500, 503} {
+		tried := 0
+		s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			tried++
+			w.Header().Set("Retry-After", "120")
+			w.WriteHeader(status)
+			fmt.Fprint(w, "<Error><Code>SlowDown</Code></Error>")
+		}))
+		c := fetch.New(fetch.Options{Sleep: func(context.Context, time.Duration) error { return nil }})
+		_, err := c.Document(t.Context(), fetch.Request{URL: s.URL})
+		sourcetest.Expect(t, err != nil && tried == 6, "%d: %d tries, %v", status, tried, err)
+		s.Close()
+	}
 }

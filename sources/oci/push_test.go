@@ -365,3 +365,63 @@ func TestMounts(t *testing.T) {
 		sourcetest.EqualSlices(t, p.archives(), texts(a), "archives")
 	}
 }
+
+// Other referrers of an index, such as signatures of containers, don't hide its evidence.
+func TestOtherReferrers(t *testing.T) {
+	w := sourcetest.New(t)
+	p, address := newPusher(t, w, oci.Access{}), sourcetest.Address(t, provider)
+	files, err := evidence.Pack(&sources.Signed{Sums: []byte("x"), Signature: []byte("y"), Keys: []sources.Key{{Armor: "z"}}})
+	check(t, err)
+	check(t, p.put(oci.Change{Add: []oci.Added{added("linux_amd64", 100)}, Signed: &files}))
+	resp, err := w.Client().Get("https://" + w.OCI().Host + "/v2/mirror/" + provider + "/manifests/1.0.0")
+	check(t, err)
+	defer resp.Body.Close()
+	index, err := io.ReadAll(resp.Body)
+	check(t, err)
+	for i := range 40 {
+		w.OCI().PushManifest(provider, fmt.Sprint("other-", i), map[string]any{
+			"schemaVersion": 2, "mediaType": "application/vnd.oci.image.manifest.v1+json", "layers": []any{}, "artifactType": "application/vnd.other",
+			"config":      map[string]any{"mediaType": "application/vnd.oci.empty.v1+json", "digest": fmt.Sprintf("sha256:%x", sha256.Sum256([]byte("{}"))), "size": 2},
+			"annotations": map[string]string{"number": fmt.Sprint(i)},
+			"subject": map[string]any{
+				"mediaType": "application/vnd.oci.image.index.v1+json", "digest": fmt.Sprintf("sha256:%x", sha256.Sum256(index)), "size": len(index),
+			},
+		})
+	}
+	got, err := newPusher(t, w, oci.Access{}).Look(t.Context(), address, sourcetest.Number(t, "1.0.0"), nil)
+	sourcetest.Expect(t, err == nil && got.Signed != nil, "%v, %v", got, err)
+}
+
+// Where each repository has a user of its own, the token server refuses a token to mount from another repository. The
+// longest base of an authorizer applies, also if a repository is below another one.
+func TestUsersOfRepositories(t *testing.T) {
+	w := sourcetest.New(t)
+	wrap(w, func(rw http.ResponseWriter, r *http.Request, next http.Handler) {
+		user, _, _ := r.BasicAuth()
+		switch {
+		case r.URL.Path == "/token":
+			for _, scope := range r.URL.Query()["scope"] {
+				if !strings.HasPrefix(scope, "repository:"+user+":") {
+					refuse(http.StatusForbidden, "DENIED", "not yours")(rw, r)
+					return
+				}
+			}
+			fmt.Fprintf(rw, `{"token":"of %s"}`, user)
+		case strings.HasPrefix(r.Header.Get("Authorization"), "Bearer of "):
+			r.Header.Del("Authorization")
+			next.ServeHTTP(rw, r)
+		default:
+			rw.Header().Set("Www-Authenticate", fmt.Sprintf(`Bearer realm="https://%s/token",service="test"`, r.Host))
+			refuse(http.StatusUnauthorized, "UNAUTHORIZED", "who?")(rw, r)
+		}
+	})
+	access := oci.Access{Push: true, Credentials: func(_ context.Context, r oci.Repository) (oci.Credentials, error) {
+		return oci.Credentials{Username: r.Name, Password: "password"}, nil
+	}}
+	client, a := fetch.New(fetch.Options{Transport: w.Client().Transport, Tries: 1}), added("linux_amd64", 100)
+	for _, at := range []string{"/mirror/${namespace}", "/mirror/${namespace}/${type}", "/other/${namespace}/${type}"} {
+		template, err := oci.ParseTemplate(w.OCI().Host + at)
+		check(t, err)
+		check(t, put(t, oci.New(client, template, access), sourcetest.Address(t, provider), sourcetest.Number(t, "1.0.0"), oci.Change{Add: []oci.Added{a}}))
+	}
+}
