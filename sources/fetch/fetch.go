@@ -132,7 +132,7 @@ func New(opts Options) *Client {
 		c.shared = newTransports(opts)
 	}
 	for _, l := range []link{
-		c.connect, c.tracing, c.opening, c.explaining, c.authenticating, c.receiving, c.pausing, c.limiting,
+		c.connect, c.tracing, c.opening, c.explaining, c.receiving, c.authenticating, c.pausing, c.limiting,
 	} {
 		c.chain = chain{l, c.chain}
 	}

@@ -425,3 +425,21 @@ func TestUsersOfRepositories(t *testing.T) {
 		check(t, put(t, oci.New(client, template, access), sourcetest.Address(t, provider), sourcetest.Number(t, "1.0.0"), oci.Change{Add: []oci.Added{a}}))
 	}
 }
+
+// A program that supplies credentials may ask somebody for a second factor, which takes longer than an answer may.
+func TestSlowCredentials(t *testing.T) {
+	w := sourcetest.New(t)
+	w.OCI().Login("writer", "a-secret-password", true)
+	template, err := oci.ParseTemplate(w.OCI().Template())
+	check(t, err)
+	client := fetch.New(fetch.Options{Transport: w.Client().Transport, Timeout: 200 * time.Millisecond, Tries: 1})
+	m := oci.New(client, template, oci.Access{Push: true, Credentials: func(ctx context.Context, _ oci.Repository) (oci.Credentials, error) {
+		select {
+		case <-time.After(500 * time.Millisecond):
+		case <-ctx.Done():
+		}
+		return oci.Credentials{Username: "writer", Password: "a-secret-password"}, context.Cause(ctx)
+	}})
+	_, err = m.Look(t.Context(), sourcetest.Address(t, provider), sourcetest.Number(t, "1.0.0"), nil)
+	sourcetest.ErrorIs(t, err, sources.ErrNotFound)
+}
