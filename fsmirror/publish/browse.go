@@ -63,7 +63,7 @@ type ociBrowser struct {
 	host sources.Host
 }
 
-func (b *ociBrowser) Hostless() bool { return !b.Template().HasHost() }
+func (b *ociBrowser) Hostless() bool { return !b.Template.HasHost() }
 
 func (b *ociBrowser) Providers(ctx context.Context) ([]sources.Provider, error) {
 	return b.Mirror.Providers(ctx, b.host)

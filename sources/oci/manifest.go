@@ -177,9 +177,7 @@ func platformOf(d v1.Descriptor) (p sources.Platform, ok bool) {
 
 // platforms returns the platforms that engines can install, sorted.
 func (x *index) platforms() []sources.Platform {
-	all := slices.AppendSeq([]sources.Platform{}, maps.Keys(x.packages))
-	slices.SortFunc(all, sources.Platform.Compare)
-	return all
+	return slices.SortedFunc(maps.Keys(x.packages), sources.Platform.Compare)
 }
 
 // archive returns the archive of a package, given the descriptor of its manifest.

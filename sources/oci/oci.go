@@ -32,8 +32,8 @@ const maxRecorded = 8 << 20
 
 // A Mirror reads and writes the repositories to which a template maps providers. It is safe for concurrent use.
 type Mirror struct {
+	Template Template
 	client   *fetch.Client
-	template Template
 	access   Access
 
 	indexes   sources.Memo[string, *index]          // by URL; the packages of a version share them
@@ -46,21 +46,16 @@ type Mirror struct {
 	archived sources.Memo[string, Repository] // where an archive was stored first, by REGISTRY@DIGEST
 }
 
-var _ sources.Source = (*Mirror)(nil)
-
 // New returns the mirror with a template. All mirrors with the same client must have the same access.
 func New(client *fetch.Client, template Template, access Access) *Mirror {
 	return &Mirror{
-		client: client, template: template, access: access, remotes: map[Repository]*remote.Repository{},
+		client: client, Template: template, access: access, remotes: map[Repository]*remote.Repository{},
 		indexes:   sources.Memo[string, *index]{Max: maxRecorded, Weigh: (*index).weight},
 		evidences: sources.Memo[string, *sources.Signed]{Max: maxRecorded, Weigh: (*sources.Signed).Size},
 	}
 }
 
-// Template returns the template.
-func (m *Mirror) Template() Template { return m.template }
-
-func (m *Mirror) String() string { return "OCI mirror " + m.template.String() }
+func (m *Mirror) String() string { return "OCI mirror " + m.Template.String() }
 
 // Versions lists the versions of p, which are tags of its repository. OpenTofu also lists 1.4.0 if there is the tag
 // 01.4.0, and then can't install it. Errors have the type *sources.ProviderError.
@@ -114,7 +109,7 @@ func (m *Mirror) Release(ctx context.Context, p sources.Provider, v sources.Vers
 		return all, fetch.Absent(err)
 	}
 	if stated, ok := x.provider(); ok {
-		if at, err := m.template.Repository(stated); err == nil && at == r {
+		if at, err := m.Template.Repository(stated); err == nil && at == r {
 			all.Provider = stated
 		}
 	}
@@ -140,8 +135,8 @@ var ErrUnlisted = errors.New("the providers can't be listed")
 // Providers returns the providers in the repositories of a registry that the template can lead to, sorted. If the
 // template doesn't contain the host of providers, it is the given one.
 func (m *Mirror) Providers(ctx context.Context, host sources.Host) (all []sources.Provider, err error) {
-	registry := m.template.Registry()
-	pattern, err := m.template.reversed()
+	registry := m.Template.Registry()
+	pattern, err := m.Template.reversed()
 	if err == nil {
 		m.authorize(Repository{Registry: registry}, "_catalog")
 		catalog := remote.Registry{RepositoryOptions: remote.RepositoryOptions{
@@ -176,7 +171,7 @@ func (m *Mirror) providerOf(pattern *regexp.Regexp, r Repository, host sources.H
 	if err != nil {
 		return p, false
 	}
-	back, err := m.template.Repository(p)
+	back, err := m.Template.Repository(p)
 	return p, err == nil && back == r
 }
 
@@ -201,9 +196,9 @@ func isAbsent(err error) bool { return errors.Is(fetch.Absent(err), sources.ErrN
 
 // repository returns the repository of a provider, whose requests are authenticated from then on.
 func (m *Mirror) repository(p sources.Provider) (Repository, error) {
-	r, err := m.template.Repository(p)
+	r, err := m.Template.Repository(p)
 	if err != nil {
-		return r, fmt.Errorf("repository_template %q: %w", m.template, err)
+		return r, fmt.Errorf("repository_template %q: %w", m.Template, err)
 	}
 	m.remote(r)
 	return r, nil

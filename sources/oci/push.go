@@ -226,9 +226,8 @@ func (m *Mirror) removeTag(ctx context.Context, r Repository, v sources.Version,
 	err := remove(tag(v))
 	status, ok := errors.AsType[*fetch.StatusError](err)
 	if ok && (status.Code == http.StatusBadRequest || status.Code == http.StatusMethodNotAllowed) {
-		notes := map[string]string{annotationRemoved: v.String()}
-		maps.Copy(notes, index.Annotations)
-		index.Annotations = notes
+		provider := index.Annotations[annotationProvider]
+		index.Annotations = map[string]string{annotationProvider: provider, annotationRemoved: v.String()}
 		own := encode(v1.MediaTypeImageIndex, typeProvider, index)
 		for _, name := range []string{"", tag(v)} {
 			if err = m.pushManifest(ctx, r, own, name); err == nil {
@@ -247,19 +246,11 @@ func (m *Mirror) removeTag(ctx context.Context, r Repository, v sources.Version,
 
 // The lease of a repository is the text in an annotation of a manifest with this tag.
 const (
-	leaseTag        = "larder-lease"
-	typeLease       = "application/vnd.larder.lease"
-	annotationLease = "vnd.larder.lease"
-
+	leaseTag          = "larder-lease"
+	typeLease         = "application/vnd.larder.lease"
+	annotationLease   = "vnd.larder.lease"
 	annotationRemoved = "vnd.larder.removed" // of an index that is about to be removed
 )
-
-// lease returns the manifest with a lease.
-func lease(text string) blob {
-	manifest := newManifest(typeLease, v1.DescriptorEmptyJSON)
-	manifest.Annotations = map[string]string{annotationLease: text}
-	return encode(v1.MediaTypeImageManifest, typeLease, manifest)
-}
 
 // Lease returns the text of the lease in the repository of a provider, and "" if there is none or something else.
 func (m *Mirror) Lease(ctx context.Context, p sources.Provider) (text string, err error) {
@@ -286,7 +277,9 @@ func (m *Mirror) SetLease(ctx context.Context, p sources.Provider, text string) 
 		err = m.push(ctx, r, "", blob{v1.DescriptorEmptyJSON, bytes.NewReader(v1.DescriptorEmptyJSON.Data)}, nil)
 	}
 	if err == nil {
-		err = m.pushManifest(ctx, r, lease(text), leaseTag)
+		manifest := newManifest(typeLease, v1.DescriptorEmptyJSON)
+		manifest.Annotations = map[string]string{annotationLease: text}
+		err = m.pushManifest(ctx, r, encode(v1.MediaTypeImageManifest, typeLease, manifest), leaseTag)
 	}
 	return m.about(p, err)
 }
