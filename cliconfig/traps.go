@@ -69,7 +69,7 @@ func (c *Config) UnreadFiles() []UnreadFile {
 	return all
 }
 
-// similarNames are names of configuration files, of which those of each system are right only in one directory.
+// similarNames are names of configuration files. Each system reads those of its own, and only in one directory.
 var similarNames = []string{
 	".terraformrc", "terraformrc", "terraform.rc", ".terraform.rc",
 	".tofurc", "tofurc", "tofu.rc", ".tofu.rc", ".opentofurc",
