@@ -76,8 +76,9 @@ func (d *Dir) List(ctx context.Context, opts ListOptions) (*Listing, error) {
 	}
 	l := &lister{Dir: d}
 	if d.tree != nil {
-		err := fs.WalkDir(os.DirFS(d.root), ".", func(at string, e fs.DirEntry, err error) error {
-			return cmp.Or(ctx.Err(), l.visit(at, e, err))
+		err := filepath.WalkDir(d.root, func(full string, e fs.DirEntry, err error) error {
+			at, _ := filepath.Rel(d.root, full) // which can't fail for what is below it
+			return cmp.Or(ctx.Err(), l.visit(filepath.ToSlash(at), e, err))
 		})
 		if err == nil {
 			err = l.examine(ctx)
