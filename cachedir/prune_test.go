@@ -168,6 +168,27 @@ func TestPrune(t *testing.T) {
 	}
 }
 
+// Without what the user has registered, packages in use would be removed.
+func TestDamagedRegistrations(t *testing.T) {
+	root := t.TempDir()
+	d := open(t, root, cachedir.Options{})
+	stock(t, d, root, "1.0.0")
+	check(t, d.Keep(packageID("example.test/acme/widget", "1.0.0")))
+	check(t, os.WriteFile(filepath.Join(root, ".larder", "roots", "other.json"), []byte("{}"), 0o644)) // is ignored
+	_, err := d.List(t.Context(), cachedir.ListOptions{})
+	check(t, err)
+	file := filepath.Join(root, ".larder", "roots", fmt.Sprintf("%d.json", os.Geteuid()))
+	text := sourcetest.ReadFile(t, file)
+	for _, damaged := range []string{"", "{}", string(text[:len(text)/2])} {
+		check(t, os.WriteFile(file, []byte(damaged), 0o644))
+		d := open(t, root, cachedir.Options{})
+		_, err := d.List(t.Context(), cachedir.ListOptions{})
+		sourcetest.Expect(t, err != nil && strings.Contains(err.Error(), file+" is damaged"), "%q: %v", damaged, err)
+		sourcetest.Expect(t, d.Keep(packageID("example.test/acme/widget", "1.2.0")) != nil, "%q was replaced", damaged)
+		sourcetest.Equal(t, string(sourcetest.ReadFile(t, file)), damaged)
+	}
+}
+
 // A package that a root module has started to use since the plan was made stays.
 func TestPruneChecksAgain(t *testing.T) {
 	sourcetest.RequireSymlinks(t)

@@ -166,7 +166,8 @@ func (d *Dir) registered() (roots []Root, kept map[string]bool, gone []string, e
 	}
 	kept = map[string]bool{}
 	for _, name := range names {
-		if !strings.HasSuffix(name, ".json") {
+		user, isFile := strings.CutSuffix(name, ".json")
+		if _, err := strconv.Atoi(user); !isFile || err != nil { // such as the lock
 			continue
 		}
 		ledger, own := d.registryIn(name), name == registryOfThisUser()
@@ -175,7 +176,7 @@ func (d *Dir) registered() (roots []Root, kept map[string]bool, gone []string, e
 			ledger.Refresh(noProvider)
 		}
 		entries, err := ledger.All(noProvider)
-		if err != nil && !d.shared {
+		if err != nil && (own || !d.shared) {
 			return nil, nil, nil, err // without this error, packages in use would be removed
 		}
 		for _, key := range slices.Sorted(maps.Keys(entries)) {

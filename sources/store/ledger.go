@@ -254,9 +254,16 @@ func (l *Ledger[E]) merge(page *page[E], p sources.Provider, dir *disk.Dir) erro
 	if l.isUnread(err) {
 		return err
 	}
-	read := map[string]E{}
+	var read map[string]E
 	if err == nil && !(l.opts.Plain && l.opts.Exposed && !disk.Own(info)) {
-		read = l.open(p, data)
+		if read = l.open(p, data); read == nil && l.opts.Plain { // nothing else has what it had
+			page.file = nil
+			err := fmt.Errorf("%s is damaged", dir.Path(l.fileOf(p)))
+			return sources.WithHint(err, "restore it, or remove it; larder install -R writes it again")
+		}
+	}
+	if read == nil {
+		read = map[string]E{}
 	}
 	for key := range page.changed {
 		if e, ok := page.entries[key]; ok {
@@ -278,7 +285,7 @@ func (p *page[E]) isCurrent(dir *disk.Dir, file string) bool {
 	return err == nil && os.SameFile(now, p.file) && now.ModTime().Equal(p.file.ModTime()) && now.Size() == p.file.Size()
 }
 
-// open returns the entries in a file. There are none if it isn't authentic.
+// open returns the entries in a file, or nil if it isn't authentic or damaged.
 func (l *Ledger[E]) open(p sources.Provider, data []byte) map[string]E {
 	text, err := data, error(nil)
 	if !l.opts.Plain {
@@ -286,7 +293,7 @@ func (l *Ledger[E]) open(p sources.Provider, data []byte) map[string]E {
 	}
 	var f pageFile[E]
 	if err != nil || json.Unmarshal(text, &f) != nil || f.Format != Format || f.Entries == nil {
-		return map[string]E{}
+		return nil
 	}
 	return f.Entries
 }
