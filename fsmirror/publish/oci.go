@@ -16,8 +16,7 @@ var ErrForeign = oci.ErrForeign
 // OCI is a [Target] in OCI registries.
 type OCI struct {
 	*oci.Mirror
-	Template oci.Template
-	URL      string // as messages name it
+	URL string // as messages name it
 }
 
 func (o *OCI) String() string { return o.URL }

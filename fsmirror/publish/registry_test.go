@@ -84,7 +84,7 @@ func (r *registry) clientAt(template string, access oci.Access) *client {
 		time.Sleep(d / 8)
 		return ctx.Err()
 	}})
-	return &client{&publish.OCI{Mirror: oci.New(c, parsed, access), Template: parsed, URL: "oci://" + r.host + "/" + template}, n}
+	return &client{&publish.OCI{Mirror: oci.New(c, parsed, access), URL: "oci://" + r.host + "/" + template}, n}
 }
 
 // pusher returns a client that can push.

@@ -47,7 +47,7 @@ type Finding struct {
 	found  bool   // a result of a check, shown without a label
 }
 
-// A Diagnostic is an error or a warning in JSON.
+// A Diagnostic is the JSON form of an error or a warning.
 type Diagnostic struct {
 	Typed    `type:"diagnostic"`
 	Severity Severity `json:"severity"`

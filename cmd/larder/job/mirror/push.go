@@ -35,7 +35,7 @@ func target(ctx context.Context, m *site.Root, r site.PlaceRequest) (publish.Tar
 		if err != nil {
 			return nil, err
 		}
-		return &publish.OCI{Mirror: m.OciMirror(template, true), Template: template, URL: typed}, nil
+		return &publish.OCI{Mirror: m.OciMirror(template, true), URL: typed}, nil
 	case scheme != "":
 		return nil, report.Usage(sources.WithHint(fmt.Errorf("%s: Larder can't write to web servers", typed), "copy the directory to the server, or name an oci:// or s3:// place"))
 	}
