@@ -108,7 +108,10 @@ var profileSettings = []string{
 // settings returns the settings of the profile. They are nil if neither file has it. Those in the file of credentials
 // take precedence.
 func (e Environment) settings() (all map[string]string, err error) {
-	form := ini.LoadOptions{Loose: true, InsensitiveKeys: true, AllowNestedValues: true, IgnoreContinuation: true}
+	form := ini.LoadOptions{
+		Loose: true, InsensitiveKeys: true, AllowNestedValues: true, IgnoreContinuation: true,
+		SpaceBeforeInlineComment: true,
+	}
 	read, err := ini.LoadSources(form, e.ConfigFile, e.CredentialsFile)
 	if err != nil {
 		return nil, err

@@ -147,7 +147,7 @@ func TestCredentialProcess(t *testing.T) {
 	run := func(command string) (credentials.Value, error) {
 		return keysOf(t, Environment{ConfigFile: file(t, "[default]\ncredential_process = "+command), NoMetadata: true}, nil)
 	}
-	got, err := run(`cat "` + answer + `"`)
+	got, err := run(`true;cat "` + answer + `"; # a comment`)
 	sourcetest.Check(t, err)
 	sourcetest.Equal(t, got, keys("AKIAPROC", "secret-AKIAPROC", "token-AKIAPROC"))
 	for _, command := range []string{"false", "echo secret-text", `cat "open`, "'", "/no/such/program"} {

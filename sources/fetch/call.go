@@ -26,7 +26,7 @@ type Call struct {
 // Call calls f until it succeeds, returns a permanent error, or has failed too often. The requests with the context
 // that f gets belong to the call. If one of them failed, the error is that of the request, and not what a library made
 // of it: it has the type *Error, and wraps a *StatusError if the server answered. If the body of a request could not be
-// read, that error is returned. Other errors of f are returned unchanged.
+// read, that error is returned. Other errors of f are returned as by [Quoting].
 func (c *Client) Call(ctx context.Context, call Call, f func(context.Context) error) error {
 	u, err := c.begin(call.URL)
 	if err != nil {
@@ -45,7 +45,7 @@ func (c *Client) Call(ctx context.Context, call Call, f func(context.Context) er
 		case t.unread != nil:
 			own = t.unread
 		case t.err == nil:
-			own = err
+			own = Quoting(err)
 		}
 		t.count(-t.told)
 		if own != nil {

@@ -92,16 +92,18 @@ func TestCallRefused(t *testing.T) {
 	}
 }
 
-// Errors of the library itself are returned unchanged.
+// Errors of the library itself are returned, and quote little of what a server sent.
 func TestCallsOwnError(t *testing.T) {
 	client, url := writeTo(t, 3, func(http.ResponseWriter, *http.Request) {})
-	own, calls := errors.New("not XML"), 0
+	own, calls := errors.New("not XML: "+url+"/?token=1 "+strings.Repeat("x", 10_000)), 0
 	err := client.Call(t.Context(), fetch.Call{URL: url}, func(ctx context.Context) error {
 		calls++
 		check(t, library(client, "GET", url, nil)(ctx))
 		return own
 	})
-	sourcetest.Expect(t, err == own && calls == 1, "got %v after %d calls", err, calls)
+	sourcetest.Expect(t, errors.Is(err, own) && calls == 1, "got %v after %d calls", err, calls)
+	text := err.Error()
+	sourcetest.Expect(t, strings.HasPrefix(text, "not XML: "+url+"/?… x") && len(text) < 3000, "got %s", text)
 }
 
 // For a single request, a redirect is a refusal, and its target is reached by no request.
@@ -131,7 +133,9 @@ func TestCallBodyFails(t *testing.T) {
 		}
 		return err
 	})
-	sourcetest.Expect(t, err == own && calls == 1, "got %v after %d calls", err, calls)
+	sourcetest.Expect(t, errors.Is(err, own) && calls == 1, "got %v after %d calls", err, calls)
+	text := err.Error()
+	sourcetest.Expect(t, strings.HasPrefix(text, "not XML: "+url+"/?… x") && len(text) < 3000, "got %s", text)
 }
 
 // Answers have limits, with and without their size, also outside a Call.

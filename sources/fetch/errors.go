@@ -180,6 +180,12 @@ type worded struct {
 func (w *worded) Error() string { return w.text }
 func (w *worded) Unwrap() error { return w.error }
 
+// Quoting returns an error of a library, which may quote what a server sent, with a text that can be shown: without the
+// queries of URLs, and otherwise as [Printable] text.
+func Quoting(err error) error {
+	return &worded{Printable(withoutQueries(err.Error())), err}
+}
+
 // ended returns the reason why a request with this context failed with err. That is the watch's reason if the watch
 // ended the request.
 func ended(ctx context.Context, err error) error {

@@ -190,6 +190,8 @@ func said(body []byte, resp *http.Response, secrets []string) string {
 // queries are those of URLs in a text. They may hold signatures and tokens.
 var queries = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`(/[^\s?"'<>]*)\?[^\s"'<>]*`) })
 
+func withoutQueries(text string) string { return queries().ReplaceAllString(text, "$1?…") }
+
 // oneLine returns the text on one line, without the secrets of the request, which servers may repeat, and the queries
 // of URLs, and then shortened.
 func (m message) oneLine(secrets []string) string {
@@ -202,7 +204,7 @@ func (m message) oneLine(secrets []string) string {
 	var others sources.Secrets // encoded in other ways
 	others.Add(secrets...)
 	text = others.Redact(text)
-	text = strings.Join(strings.Fields(Printable(queries().ReplaceAllString(text, "$1?…"))), " ")
+	text = strings.Join(strings.Fields(Printable(withoutQueries(text))), " ")
 	if runes := []rune(text); len(runes) > maxSaid {
 		text = string(runes[:maxSaid]) + "…"
 	}

@@ -108,7 +108,7 @@ func (a *authorizer) Send(req *http.Request, next http.RoundTripper) (*http.Resp
 	case ok:
 		return nil, sent.Err // without the URL
 	}
-	return nil, cmp.Or(errors.Unwrap(err), err) // the same
+	return nil, fetch.Quoting(cmp.Or(errors.Unwrap(err), err)) // the same
 }
 
 // credential returns the credentials for the repository, for the library.

@@ -103,6 +103,10 @@ func TestPages(t *testing.T) {
 	respond(`<https://other.example.com/v2/mirror/x/tags/list?last=2.0.0>; rel="next"`, `{"tags": ["1.0.0"]}`)
 	_, err = versions()
 	sourcetest.Expect(t, err != nil && strings.Contains(err.Error(), "not the same origin"), "error %v", err)
+
+	respond(strings.Repeat("x", 100<<10), `{"tags": ["1.0.0"]}`)
+	_, err = versions()
+	sourcetest.Expect(t, err != nil && len(err.Error()) < 3000, "error of %d bytes", len(fmt.Sprint(err)))
 }
 
 // Each row is a repository that OpenTofu refuses too, as far as it isn't a different answer of the server.
@@ -333,6 +337,7 @@ func TestRefusedRealm(t *testing.T) {
 		"http://oci.example.test/token": "uses http",
 		"https://169.254.169.254/token": "blocked",
 		"ftp://oci.example.test/token":  "unsupported scheme",
+		"ftp://oci.test/token?sig=SeCr": `"ftp://oci.test/token?…" uses unsupported scheme`,
 	} {
 		w := published(t)
 		wrap(w, func(rw http.ResponseWriter, _ *http.Request, _ http.Handler) {
