@@ -62,9 +62,20 @@ type page struct {
 
 // pages returns the contents of the manual pages, by file name.
 func pages(dir string) (map[string][]byte, error) {
-	commands, err := help(dir, "help")
-	global, err2 := help(dir, "flags", "flags")
-	statuses, err3 := help(dir, "exit_status", "exit-status")
+	scratch, err := os.MkdirTemp("", "larder-man")
+	if err != nil {
+		return nil, err
+	}
+	defer os.RemoveAll(scratch)
+	larder := filepath.Join(scratch, "larder")
+	build := exec.Command("go", "build", "-o", larder, "./cmd/larder")
+	build.Dir, build.Stderr = dir, os.Stderr
+	if err := build.Run(); err != nil {
+		return nil, fmt.Errorf("go build: %w", err)
+	}
+	commands, err := help(larder, "help")
+	global, err2 := help(larder, "flags", "flags")
+	statuses, err3 := help(larder, "exit_status", "exit-status")
 	if err := errors.Join(err, err2, err3); err != nil {
 		return nil, err
 	}
@@ -98,9 +109,9 @@ func pages(dir string) (map[string][]byte, error) {
 }
 
 // help returns what larder says of a topic, or of all commands without one: the lines of this type.
-func help(dir, kind string, topic ...string) (found []described, err error) {
-	cmd := exec.Command("go", append([]string{"run", "./cmd/larder", "help", "--json"}, topic...)...)
-	cmd.Dir, cmd.Stderr = dir, os.Stderr
+func help(larder, kind string, topic ...string) (found []described, err error) {
+	cmd := exec.Command(larder, append([]string{"help", "--json"}, topic...)...)
+	cmd.Stderr = os.Stderr
 	text, err := cmd.Output()
 	for in := json.NewDecoder(bytes.NewReader(text)); err == nil && in.More(); {
 		var one described
