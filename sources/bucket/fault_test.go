@@ -3,10 +3,12 @@ package bucket_test
 import (
 	"bytes"
 	"crypto/sha256"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"net/netip"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -190,6 +192,29 @@ func TestHostileListings(t *testing.T) {
 		err := b.List(t.Context(), "", func(bucket.Info) error { return nil })
 		sourcetest.Expect(t, err != nil && strings.Contains(err.Error(), tt.want), "%s: %v", tt.name, err)
 		sourcetest.Expect(t, f.count() < 4, "%s: %d requests", tt.name, f.count())
+	}
+}
+
+// A listing ends when its reader has had enough.
+func TestListEnds(t *testing.T) {
+	f, enough, read := newFake(t), errors.New("enough"), 0
+	b := f.open(f.options(), func(_ int, w http.ResponseWriter, _ *http.Request) bool {
+		fmt.Fprint(w, "<ListBucketResult><Contents><Key>p/a</Key></Contents><Contents><Key>p/b</Key></Contents></ListBucketResult>")
+		return true
+	})
+	err := b.List(t.Context(), "", func(bucket.Info) error { read++; return enough })
+	sourcetest.Expect(t, errors.Is(err, enough) && read == 1, "%v after %d objects", err, read)
+}
+
+// Without an endpoint, an unreachable store may be another than that of AWS.
+func TestUnreachable(t *testing.T) {
+	down := fetch.New(fetch.Options{Tries: 1, Connect: func(string, netip.Addr) error { return errors.New("no network") }})
+	for endpoint, want := range map[string]bool{"": true, "https://store.test": false} {
+		_, err := bucket.Open(t.Context(), bucket.Location{Bucket: "mirror"}, bucket.Options{
+			Endpoint: endpoint, Env: bucket.Environment{NoMetadata: true}, Client: down,
+		})
+		hints := strings.Join(sources.Hints(err), "\n")
+		sourcetest.Expect(t, err != nil && strings.Contains(hints, "--endpoint") == want, "%q: %v, %q", endpoint, err, hints)
 	}
 }
 

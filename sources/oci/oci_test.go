@@ -270,15 +270,19 @@ func TestRefusedToken(t *testing.T) {
 // A registry can't have its credentials sent to a server of tokens in another domain, unless the user has configured
 // that server. Requests without credentials go anywhere.
 func TestForeignRealm(t *testing.T) {
-	password := oci.Credentials{Username: "reader", Password: "a-secret-password"}
+	as := func(c oci.Credentials) func(context.Context, oci.Repository) (oci.Credentials, error) {
+		return func(context.Context, oci.Repository) (oci.Credentials, error) { return c, nil }
+	}
+	password := as(oci.Credentials{Username: "reader", Password: "a-secret-password"})
 	for name, test := range map[string]struct {
-		credentials oci.Credentials
+		credentials func(context.Context, oci.Repository) (oci.Credentials, error)
 		allowed     string
 		ok          bool
 	}{
 		"password":           {password, "", false},
-		"refresh token":      {oci.Credentials{RefreshToken: "a-secret-password"}, "", false},
-		"none":               {oci.Credentials{}, "", true},
+		"refresh token":      {as(oci.Credentials{RefreshToken: "a-secret-password"}), "", false},
+		"none":               {as(oci.Credentials{}), "", true},
+		"no function":        {nil, "", true},
 		"configured":         {password, "tokens.other.test", true},
 		"configured port":    {password, "tokens.other.test:8443", false},
 		"another configured": {password, "other.test", false},
@@ -305,7 +309,7 @@ func TestForeignRealm(t *testing.T) {
 			template, err := oci.ParseTemplate(w.OCI().Template())
 			check(t, err)
 			m := oci.New(fetch.New(fetch.Options{Transport: tokens, Tries: 1}), template, oci.Access{
-				Credentials: func(context.Context, oci.Repository) (oci.Credentials, error) { return test.credentials, nil },
+				Credentials: test.credentials,
 				TokenServer: func(registry string) string {
 					sourcetest.Equal(t, registry, w.OCI().Host)
 					return test.allowed
@@ -331,6 +335,17 @@ type transport struct {
 
 func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) { return t.send(r) }
 
+// A longer path covers fewer repositories, and goes before a shorter one.
+func TestCovers(t *testing.T) {
+	other := oci.Repository{Registry: "oci.example.test", Name: "a/b/c"}
+	for name, want := range map[string]int{"": 0, "a": 1, "a/b": 2, "a/b/c": 3, "b": -1, "a/b/c/d": -1, "a/bb": -1} {
+		segments, ok := oci.Repository{Registry: other.Registry, Name: name}.Covers(other)
+		sourcetest.Expect(t, ok == (want >= 0) && (!ok || segments == want), "%q: %d, %v", name, segments, ok)
+	}
+	_, ok := oci.Repository{Registry: "example.test"}.Covers(other)
+	sourcetest.Expect(t, !ok, "another registry")
+}
+
 // Credentials are not sent to a server of tokens that the registry should not name.
 func TestRefusedRealm(t *testing.T) {
 	for realm, says := range map[string]string{
@@ -344,11 +359,11 @@ func TestRefusedRealm(t *testing.T) {
 			rw.Header().Set("Www-Authenticate", `Bearer realm="`+realm+`",service="test"`)
 			rw.WriteHeader(http.StatusUnauthorized)
 		})
-		m := open(t, w, oci.Access{Credentials: func(context.Context, oci.Repository) (oci.Credentials, error) {
+		asked := func(context.Context, oci.Repository) (oci.Credentials, error) {
 			t.Error("credentials requested for " + realm)
 			return oci.Credentials{}, nil
-		}})
-		_, err := m.Versions(t.Context(), sourcetest.Address(t, provider))
+		}
+		_, err := open(t, w, oci.Access{Credentials: asked}).Versions(t.Context(), sourcetest.Address(t, provider))
 		sourcetest.Expect(t, err != nil && strings.Contains(err.Error(), says), "%s: error %v", realm, err)
 	}
 }
