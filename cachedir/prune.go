@@ -147,16 +147,13 @@ func (e Entry) Unused() bool { return !e.InUse() && !e.Kept }
 func (p *Plan) choose(candidates []Entry, now time.Time) {
 	slices.SortStableFunc(candidates, func(a, b Entry) int { return a.Used.Compare(b.Used) })
 	p.Left = p.Size
-	rest := remainderOf(p.Listing.Entries)
 	for _, e := range candidates {
 		reason, ok := p.policy.reason(e, now, p.Left)
 		if !ok {
 			p.Recent++
 			continue
 		}
-		less := int64(0)
-		e.Freed, less = rest.remove(e)
-		p.Left -= less
+		p.Left -= e.Size
 		p.Freed += e.Freed
 		p.Packages = append(p.Packages, Removal{e, reason})
 	}
@@ -208,7 +205,6 @@ func (d *Dir) Prune(ctx context.Context, plan *Plan) (*Removed, error) {
 		planned[r.ID] = true
 	}
 	pruned, errs := &Removed{Besides: now.Besides, Freed: now.Besides.Total().Bytes}, []error(nil)
-	rest := remainderOf(now.Listing.Entries)
 	for i, r := range now.Packages {
 		if ctx.Err() != nil {
 			errs = append(errs, ctx.Err())
@@ -221,7 +217,6 @@ func (d *Dir) Prune(ctx context.Context, plan *Plan) (*Removed, error) {
 			errs = append(errs, sources.InPackage(r.ID, err))
 			continue
 		}
-		r.Freed, _ = rest.remove(r.Entry)
 		pruned.Packages = append(pruned.Packages, r)
 		pruned.Freed += r.Freed
 	}

@@ -300,17 +300,6 @@ func (w *workdir) installed(s sources.Stored, entry []mark) (was record, mode so
 	return was, ""
 }
 
-// shares reports whether the installed package shares disk space with an entry, as its first file shows.
-func (w *workdir) shares(e Entry) bool {
-	name := e.marks[0].Path
-	file := filepath.Join(w.target(e.ID), filepath.FromSlash(name))
-	if info, err := os.Stat(file); err == nil && fingerprint(file, name, info).is(e.marks[0]) {
-		return true
-	}
-	r, ok := recordIn(w.records(), e.ID)
-	return ok && r.Link == sources.LinkReflink
-}
-
 // note records the installed package in the directory home, so that it is not hashed
 // again.
 func (w *workdir) note(ctx context.Context, s sources.Stored, home *disk.Dir, mode sources.LinkMode) {
