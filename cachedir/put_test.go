@@ -136,7 +136,7 @@ func TestPackagesInPlaceNeedNoDownload(t *testing.T) {
 		interrupted.unpack(t, root)
 		files{partialOf(other): "half", partialOf(other) + ".note": "zh:a\nnote"}.unpack(t, root)
 		usage := plan(t, d, cachedir.Policy{}).Usage
-		sourcetest.Expect(t, usage.Interrupted.Count == 1 && usage.Abandoned.Count == 1, "got %+v", usage)
+		sourcetest.Expect(t, usage[cachedir.Interrupted].Count == 1 && usage[cachedir.Abandoned].Count == 1, "got %+v", usage)
 		put(t, open(t, root, cachedir.Options{}), packageID("example.test/acme/widget", "1.4.0"), widgetFiles)
 		left := partials(t, root)
 		sourcetest.Expect(t, len(left) == 2 && slices.Contains(left, filepath.Join(root, partialOf(other))), "left %q", left)
@@ -178,8 +178,8 @@ func TestKeepsRecentDownloads(t *testing.T) {
 			d := open(t, root, c.first)
 			put(t, d, widget, widgetFiles)
 			usage := plan(t, d, cachedir.Policy{}).Usage
-			sourcetest.Equal(t, usage.Archives.Count, c.kept, "archives")
-			sourcetest.Equal(t, usage.Interrupted.Count, 0, "interrupted downloads")
+			sourcetest.Equal(t, usage[cachedir.Archives].Count, c.kept, "archives")
+			sourcetest.Equal(t, usage[cachedir.Interrupted].Count, 0, "interrupted downloads")
 			f, err := open(t, root, c.then).Archives().Find(t.Context(), zh)
 			sourcetest.Equal(t, err == nil, c.found, "found")
 			if err == nil {
