@@ -61,17 +61,11 @@ type Listing struct {
 type ListOptions struct {
 	Roots  []Root     // additional root modules, besides the registered ones
 	Locked LockReader // nil to ignore lock files
-	Listed *Listing   // of the same root modules, if the cache was listed a moment ago; it is not changed
 }
 
 // List describes the contents of the cache, including those of other programs. It
 // changes nothing but records.
 func (d *Dir) List(ctx context.Context, opts ListOptions) (*Listing, error) {
-	if opts.Listed != nil {
-		listing := *opts.Listed
-		listing.Entries, listing.Findings = slices.Clone(listing.Entries), slices.Clone(listing.Findings)
-		return &listing, nil
-	}
 	l := &lister{Dir: d}
 	if d.tree != nil {
 		err := filepath.WalkDir(d.root, func(full string, e fs.DirEntry, err error) error {

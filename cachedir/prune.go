@@ -3,7 +3,6 @@ package cachedir
 import (
 	"context"
 	"errors"
-	"io/fs"
 	"path"
 	"path/filepath"
 	"slices"
@@ -238,7 +237,7 @@ func (d *Dir) Prune(ctx context.Context, plan *Plan) (*Removed, error) {
 }
 
 // throw moves a package to bin and removes its records and the directories that this
-// leaves empty. The caller holds the exclusive lock on the cache.
+// leaves empty. The caller holds the exclusive lock on the cache. The evidence stays, as the recorded hashes do.
 func (d *Dir) throw(id sources.PackageID, bin *disk.Scratch, name string) error {
 	home, release, err := d.hold(id)
 	if err != nil {
@@ -248,29 +247,7 @@ func (d *Dir) throw(id sources.PackageID, bin *disk.Scratch, name string) error 
 	if err := bin.Take(home, id.Platform.String(), name); err != nil {
 		return err
 	}
-	if err = d.forgetEntry(id, home); d.denies(err) { // the evidence is another user's
-		err = nil
-	}
-	return errors.Join(err, d.tree.RemoveEmpty(path.Dir(id.Path())))
-}
-
-// forgetEntry removes the record of a package. If it was the last package of its
-// version in home and no hashes of the version are recorded, it removes the evidence
-// too.
-func (d *Dir) forgetEntry(id sources.PackageID, home *disk.Dir) error {
 	d.ledger.Remove(id.Provider, store.KeyOf(id))
 	d.roots.Remove(noProvider, id.Path())
-	if known, err := d.Recorded(id.Provider, id.Version); err != nil || len(known) > 0 || d.opts.Records.Key.Check() != nil {
-		return err // without the key, it is unknown whether the evidence is required
-	}
-	others, err := home.ReadDir()
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
-	for _, other := range others {
-		if !isTofuLock(other) {
-			return nil
-		}
-	}
-	return d.evidence.Remove(id.Release())
+	return d.tree.RemoveEmpty(path.Dir(id.Path()))
 }

@@ -96,22 +96,16 @@ func (w *workdir) Register(ids []sources.PackageID) {
 		return
 	}
 	d.roots.Set(noProvider, key, r)
+	if d.roots.release == nil {
+		release, err := d.Use(context.Background()) // the caller uses it, so this doesn't wait
+		if err != nil {
+			d.warn(err)
+			return
+		}
+		d.roots.release = release
+	}
 	if d.opts.Now().Sub(d.roots.written) > writeEvery {
 		d.writeRegistry()
-	} else if d.roots.release == nil {
-		d.roots.release, _ = d.Use(context.Background()) // the caller uses it, so this doesn't wait
-	}
-}
-
-// writeRegistry writes what was registered. The caller holds d.roots.mu.
-func (d *Dir) writeRegistry() {
-	d.roots.written = d.opts.Now()
-	if err := d.roots.Write(context.Background(), noProvider); err != nil && !d.denies(err) {
-		d.warn(fmt.Errorf("registering the root module: %w", err))
-	}
-	if d.roots.release != nil {
-		d.roots.release()
-		d.roots.release = nil
 	}
 }
 
@@ -122,6 +116,16 @@ func (d *Dir) completeRegistry() {
 	if d.roots.release != nil {
 		d.writeRegistry()
 	}
+}
+
+// writeRegistry writes what was registered. The caller holds d.roots.mu.
+func (d *Dir) writeRegistry() {
+	d.roots.written = d.opts.Now()
+	if err := d.roots.Write(context.Background(), noProvider); err != nil && !d.denies(err) {
+		d.warn(fmt.Errorf("registering the root module: %w", err))
+	}
+	d.roots.release()
+	d.roots.release = nil
 }
 
 // Keep registers a package that a prune keeps although no root module uses it. The caller has called
