@@ -72,14 +72,11 @@ package cachedir
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -402,21 +399,6 @@ func (d *Dir) checkHome(id sources.PackageID) error {
 		return fmt.Errorf("%w: %w", sources.ErrNotFound, err)
 	}
 	return err
-}
-
-// flat converts a slash-separated path to a single file name.
-func flat(path string) string {
-	const longest = 200 // in bytes; file systems allow 255
-	if len(path) > longest {
-		return nameFor(path)
-	}
-	return strings.ReplaceAll(path, "/", "~")
-}
-
-// nameFor returns a short file name for a long path.
-func nameFor(path string) string {
-	sum := sha256.Sum256([]byte(path))
-	return hex.EncodeToString(sum[:16])
 }
 
 func (d *Dir) warn(err error) {

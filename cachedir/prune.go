@@ -102,18 +102,20 @@ func (d *Dir) blocked(p *Plan) error {
 	return d.unreadable(p.Listing.Findings)
 }
 
-// choosePackages determines which packages of the listing to remove.
+// choosePackages determines which packages of the listing to remove: the least recently used first, as far as the limits
+// require.
 func (d *Dir) choosePackages(p *Plan) {
 	listing, policy := p.Listing, p.policy
 	var ids []sources.PackageID
 	for _, e := range listing.Entries {
 		ids = append(ids, e.ID)
+		p.Size += e.Size
 	}
 	newest := sources.Newest(ids, policy.KeepLast)
-	var candidates []Entry
-	for _, e := range listing.Entries {
-		p.Size += e.Size
-		switch {
+	byUse := slices.SortedStableFunc(slices.Values(listing.Entries), func(a, b Entry) int { return a.Used.Compare(b.Used) })
+	p.Left = p.Size
+	for _, e := range byUse {
+		switch reason, ok := policy.reason(e, d.opts.Now(), p.Left); {
 		case !policy.All && e.InUse():
 			p.Used++
 		case !policy.All && e.Kept:
@@ -122,11 +124,15 @@ func (d *Dir) choosePackages(p *Plan) {
 			p.Recent++
 		case d.shared && d.denies(d.replaceable(e.ID.Path())):
 			p.Others++
+		case !ok:
+			p.Recent++
 		default:
-			candidates = append(candidates, e)
+			p.Left -= e.Size
+			p.Freed += e.Freed
+			p.Packages = append(p.Packages, Removal{e, reason})
 		}
 	}
-	p.choose(candidates, d.opts.Now())
+	slices.SortFunc(p.Packages, func(a, b Removal) int { return a.ID.Compare(b.ID) })
 }
 
 // unreadable returns an error if the cache cannot be read completely. A plan would
@@ -147,23 +153,6 @@ func (e Entry) InUse() bool { return len(e.Roots) > 0 || e.Linked }
 
 // Unused reports whether a prune may remove the package.
 func (e Entry) Unused() bool { return !e.InUse() && !e.Kept }
-
-// choose applies the limits to the candidates.
-func (p *Plan) choose(candidates []Entry, now time.Time) {
-	slices.SortStableFunc(candidates, func(a, b Entry) int { return a.Used.Compare(b.Used) })
-	p.Left = p.Size
-	for _, e := range candidates {
-		reason, ok := p.policy.reason(e, now, p.Left)
-		if !ok {
-			p.Recent++
-			continue
-		}
-		p.Left -= e.Size
-		p.Freed += e.Freed
-		p.Packages = append(p.Packages, Removal{e, reason})
-	}
-	slices.SortFunc(p.Packages, func(a, b Removal) int { return a.ID.Compare(b.ID) })
-}
 
 // reason reports whether to remove e, and why. left is the size in bytes of the
 // packages that have not been removed so far.
