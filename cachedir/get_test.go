@@ -151,7 +151,7 @@ func TestSharedFilesAreHashedOnce(t *testing.T) {
 	check(t, os.Chtimes(filepath.Join(copied, executable), info.ModTime(), info.ModTime()))
 	born := disk.Identify(path, info).Born != 0
 
-	d = open(t, root, cachedir.Options{Paranoid: true, ReadOnly: true, Hashes: new(cachedir.Hashes)})
+	d = open(t, root, cachedir.Options{Paranoid: true, ReadOnly: true})
 	first := get(t, d, widget)
 	check(t, os.Chmod(path, 0o755))
 	check(t, os.WriteFile(path, []byte("The provider"), 0o755)) // shows whether the file is read again

@@ -223,14 +223,8 @@ func unwritable(dir string, err error) error {
 	if err == nil || errors.As(err, &stray) || disk.IsFull(err) {
 		return err
 	}
-	for at := dir; errors.Is(err, syscall.ENOTDIR); at = filepath.Dir(at) {
-		info, statErr := os.Stat(at)
-		if statErr == nil && !info.IsDir() {
-			return sources.WithHint(fmt.Errorf("%s is not a directory", at), "remove or rename it: providers are installed there")
-		}
-		if statErr == nil || at == filepath.Dir(at) {
-			break
-		}
+	if at := disk.Existing(dir); errors.Is(err, syscall.ENOTDIR) {
+		return sources.WithHint(fmt.Errorf("%s is not a directory", at), "remove or rename it: providers are installed there")
 	}
 	hints := sources.Hints(err)
 	err = fmt.Errorf("cannot create %s: %w", dir, disk.Cause(err))

@@ -22,7 +22,7 @@ func (m *Root) Store() (store installer.Cache, done func(), err error) {
 		if cache, err = m.Cache(m.CacheRoot(), m.EngineCache()); err != nil {
 			return nil, nil, err
 		}
-		if cache != nil && !cache.ReadOnly() {
+		if cache != nil && cache.ReadOnly() == nil {
 			return cache, func() {}, nil
 		}
 	}
@@ -98,8 +98,8 @@ func (m *Root) Cache(root string, shared bool) (*cachedir.Dir, error) {
 			m.Output.WarnOf(fmt.Errorf("%w; continuing without a plugin cache", err))
 			return nil, nil
 		}
-		if cache.ReadOnly() && !m.Flags.ReadOnly {
-			m.tellReadOnly(root, cache.WhyReadOnly())
+		if why := cache.ReadOnly(); why != nil && !m.Flags.ReadOnly {
+			m.tellReadOnly(root, why)
 		}
 		return cache, nil
 	})
@@ -165,7 +165,6 @@ func (m *Root) cacheOptions() (cachedir.Options, error) {
 		Checks:      s.Checks,
 		Unbound:     Unbound(),
 		Paranoid:    s.Flags.Paranoid,
-		Hashes:      s.Hashes,
 		Waiting:     func(h cachedir.Holder) { s.Output.WaitingForCache(h.ID, h.Holder, h.Tofu) },
 		LockTimeout: s.Flags.LockTimeout,
 		Warn:        s.Output.WarnOf,

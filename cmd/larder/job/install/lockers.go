@@ -139,9 +139,9 @@ func (l *lockers) lockStore(m *site.Root) (store installer.Cache, keeps []source
 		}
 	}
 	switch {
-	case cache != nil && !cache.ReadOnly() && l.keep:
+	case cache != nil && cache.ReadOnly() == nil && l.keep:
 		return cache, m.Platforms(), nil
-	case cache != nil && !cache.ReadOnly():
+	case cache != nil && cache.ReadOnly() == nil:
 		return cache, []sources.Platform{sources.CurrentPlatform()}, nil
 	}
 	own, err := l.openScratch(m)
