@@ -116,6 +116,10 @@ type Options struct {
 	// evidence are then in its directory in Records.Dir, if there is one.
 	Workdir bool
 
+	// Under is a cache that cannot be written. Its packages, hashes and evidence come before those of this Dir. It may be
+	// nil, and is closed by the caller.
+	Under *Dir
+
 	Records store.Records // where the records are, unless several machines share the key
 
 	Archives     int64 // total size of the recent downloads to keep, in bytes; 0 means none

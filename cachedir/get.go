@@ -17,6 +17,11 @@ import (
 // and writes a record. It always hashes an entry that another user can change or
 // exchange. The error matches [sources.ErrNotFound] if there is no usable entry.
 func (d *Dir) Get(ctx context.Context, id sources.PackageID) (sources.Stored, error) {
+	if under := d.opts.Under; under != nil {
+		if s, err := under.Get(ctx, id); !errors.Is(err, sources.ErrNotFound) {
+			return s, err
+		}
+	}
 	var r record
 	err := d.checkHome(id)
 	if err == nil {

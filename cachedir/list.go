@@ -105,12 +105,17 @@ func (d *Dir) List(ctx context.Context, opts ListOptions) (*Listing, error) {
 	return listing, ctx.Err()
 }
 
-// PackagesOf returns the IDs of the packages of a provider that [Dir.List] lists.
-func (d *Dir) PackagesOf(_ context.Context, p sources.Provider) ([]sources.PackageID, error) {
-	if d.tree == nil {
-		return nil, nil
+// PackagesOf returns the IDs of the packages of a provider that [Dir.List] lists, and those in [Options].Under.
+func (d *Dir) PackagesOf(ctx context.Context, p sources.Provider) (ids []sources.PackageID, err error) {
+	if d.tree != nil {
+		ids, err = packagesIn(d.root, p)
 	}
-	return packagesIn(d.root, p)
+	if under := d.opts.Under; under != nil {
+		more, underErr := under.PackagesOf(ctx, p)
+		ids = slices.Compact(slices.SortedFunc(slices.Values(append(ids, more...)), sources.PackageID.Compare))
+		err = errors.Join(err, underErr)
+	}
+	return ids, err
 }
 
 // packagesIn returns the IDs of the packages of a provider in a directory with the

@@ -148,6 +148,9 @@ func (d *Dir) wholeLock(name string) *disk.Lock {
 // are being removed. A caller of [Dir.Get] and [sources.Workdir].Link calls Use before the
 // first and release after the second.
 func (d *Dir) Use(ctx context.Context) (release func(), err error) {
+	if under := d.opts.Under; under != nil {
+		return under.Use(ctx)
+	}
 	if d.state == nil {
 		return func() {}, nil
 	}

@@ -39,6 +39,9 @@ type workdir struct {
 func (d *Dir) Workdir(dir, providers string) sources.Workdir { return d.workdir(dir, providers) }
 
 func (d *Dir) workdir(dir, providers string) *workdir {
+	if under := d.opts.Under; under != nil {
+		return under.workdir(dir, providers)
+	}
 	if abs, err := filepath.Abs(providers); err == nil {
 		providers = abs
 	}

@@ -26,15 +26,11 @@ func (m *Root) Store() (store installer.Cache, done func(), err error) {
 			return cache, func() {}, nil
 		}
 	}
-	own, err := m.workdirStore()
+	own, err := m.workdirStore(cache)
 	if err != nil {
 		return nil, nil, err
 	}
-	done = func() { own.Close() }
-	if cache == nil {
-		return own, done, nil
-	}
-	return cachedir.Layered{Dir: cache, Own: own}, done, nil
+	return own, func() { own.Close() }, nil
 }
 
 // Memory returns the hash records of this user, for commands whose store is not the plugin
@@ -122,15 +118,16 @@ func (m *Root) EngineCache() bool {
 	return !m.Flags.NoCache && m.Config.PluginCacheDir != "" && m.CacheRoot() == m.Config.PluginCacheDir
 }
 
-// workdirStore returns the working directory as a store: it has the layout of a cache. Records
+// workdirStore returns the working directory as a store: it has the layout of a cache. There may be a cache that can't be
+// written. Records
 // are in the user's state directory, because a working directory may be a checkout with files
 // from other people.
-func (m *Root) workdirStore() (*cachedir.Dir, error) {
+func (m *Root) workdirStore(cache *cachedir.Dir) (*cachedir.Dir, error) {
 	opts, err := m.cacheOptions()
 	if err != nil {
 		return nil, err
 	}
-	opts.Workdir = true
+	opts.Workdir, opts.Under = true, cache
 	return cachedir.Open(filepath.Join(m.Config.DataDir, "providers"), opts)
 }
 
