@@ -51,8 +51,8 @@
 // outdated record costs one rehash and nothing else.
 //
 // The second one has the hashes of all packages that this user has ever verified, in any store, or downloaded only for
-// hashing. They stay after the package has been removed, and so does the evidence. So no archive is downloaded twice for
-// its hashes, Larder detects a republished release, and a cache that is moved or copied is hashed once. Local packages
+// hashing. They stay after the package has been removed, and so does the evidence. So no archive is downloaded twice
+// for its hashes, Larder detects a republished release, and a cache that is moved or copied is hashed once. Local packages
 // without a signature or checksum are not there, because such packages change while their author works on them. The
 // modification time of a package's lock file is the time at which its owner last used the package, to the hour.
 //

@@ -102,8 +102,8 @@ func (d *Dir) blocked(p *Plan) error {
 	return d.unreadable(p.Listing.Findings)
 }
 
-// choosePackages determines which packages of the listing to remove: the least recently used first, as far as the limits
-// require.
+// choosePackages determines which packages of the listing to remove: the least recently used first, as far as the
+// limits require.
 func (d *Dir) choosePackages(p *Plan) {
 	listing, policy := p.Listing, p.policy
 	var ids []sources.PackageID
@@ -112,9 +112,9 @@ func (d *Dir) choosePackages(p *Plan) {
 		p.Size += e.Size
 	}
 	newest := sources.Newest(ids, policy.KeepLast)
-	byUse := slices.SortedStableFunc(slices.Values(listing.Entries), func(a, b Entry) int { return a.Used.Compare(b.Used) })
+	oldest := func(a, b Entry) int { return a.Used.Compare(b.Used) }
 	p.Left = p.Size
-	for _, e := range byUse {
+	for _, e := range slices.SortedStableFunc(slices.Values(listing.Entries), oldest) {
 		switch reason, ok := policy.reason(e, d.opts.Now(), p.Left); {
 		case !policy.All && e.InUse():
 			p.Used++

@@ -163,8 +163,8 @@ func (d *Dir) contentOf(x item) Content {
 }
 
 // isOld reports whether a prune removes an item because it is older than an age: the archive of a recent download, or
-// what is in the quarantine since the last item was moved to the same directory, or out of it. If the age is 0, archives
-// of any age are old, and the others after 30 days.
+// what is in the quarantine since the last item was moved to the same directory, or out of it. If the age is 0,
+// archives of any age are old, and the others after 30 days.
 func (d *Dir) isOld(x item, age time.Duration) bool {
 	switch now := d.opts.Now(); x.top() {
 	case archivesDir:
