@@ -46,17 +46,15 @@
 //
 // The records are two [store.Ledger]s. A record of the first holds the facts about a package that is in place, and the
 // fingerprint of each file. While the fingerprints match, the hashes are valid. They exclude the inode's change time
-// if the file system has a time of creation, because every hardlink changes the former. The record of a package that
-// was copied from a path on this machine also has the fingerprint of that path. A lost, broken or outdated record
-// costs one rehash and nothing else. If the files may not be on the disk yet, the record is valid until the system
-// restarts, because a power failure may empty them.
+// if the file system has a time of creation, because every hardlink changes the former. If the files may not be on the
+// disk yet, the record is valid until the system restarts, because a power failure may empty them. A lost, broken or
+// outdated record costs one rehash and nothing else.
 //
-// The second one has the hashes of all packages that this user has ever verified, in any cache or working directory,
-// or downloaded only for hashing. They stay after the package has been removed, and so does the evidence. So no
-// archive is downloaded twice for its hashes, Larder detects a republished release, and a cache that is moved or
-// copied is hashed once. Local packages without a signature or checksum are not there, because such packages change
-// while their author works on them. The modification time of a package's lock file is the time at which its owner last
-// used the package, to the hour.
+// The second one has the hashes of all packages that this user has ever verified, in any store, or downloaded only for
+// hashing. They stay after the package has been removed, and so does the evidence. So no archive is downloaded twice
+// for its hashes, Larder detects a republished release, and a cache that is moved or copied is hashed once. Local packages
+// without a signature or checksum are not there, because such packages change while their author works on them. The
+// modification time of a package's lock file is the time at which its owner last used the package, to the hour.
 //
 // # Locks
 //
@@ -72,14 +70,11 @@ package cachedir
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -110,6 +105,7 @@ type Dir struct {
 	inState  lazyScratch // on the state's file system; in a cache also for packages
 	inTree   lazyScratch // on the tree's file system, for packages, if the state is elsewhere
 	recent   recent      // archives of recent downloads
+	hashed   hashed      // what a run that changes nothing has hashed
 	lockless sync.Once   // warns that there are no locks
 	unshared atomic.Bool // set once a reflink has failed
 }
@@ -119,6 +115,10 @@ type Options struct {
 	// Workdir states that root is the provider directory of a working directory. Locks and
 	// evidence are then in its directory in Records.Dir, if there is one.
 	Workdir bool
+
+	// Under is a cache that cannot be written. Its packages, hashes and evidence come before those of this Dir. It may be
+	// nil, and is closed by the caller.
+	Under *Dir
 
 	Records store.Records // where the records are, unless several machines share the key
 
@@ -132,7 +132,6 @@ type Options struct {
 	Link        sources.LinkMode // how Link works; LinkAuto by default
 	LockTimeout time.Duration    // how long to wait for a lock; 0 means without limit
 	Paranoid    bool             // ignore records, always hash
-	Hashes      *Hashes          // shared by the Dirs of a run that changes nothing; may be nil
 	Now         func() time.Time // time.Now by default
 
 	// Judge computes verdicts from evidence, and decides which evidence to keep. By default it is
@@ -198,29 +197,27 @@ func (d *Dir) cannotMake(err error) error {
 // found out without creating anything: on Windows, only whether a link leads nowhere. Workdir is that of Options.
 func Unwritable(root string, workdir bool) error {
 	d := &Dir{root: root, inside: !workdir}
+	if err := disk.Dangling(root); err != nil {
+		return d.cannotMake(err)
+	}
 	at, names := disk.Existing(root), []string{"."}
 	if d.inside {
 		names = append(names, ".larder", ".larder/tmp", ".larder/lock")
 	}
-	err := disk.Dangling(root)
 	for _, name := range names {
-		if err != nil {
-			break
-		}
-		var dir *disk.Dir
-		if dir, err = disk.Open(filepath.Join(at, name)); errors.Is(err, fs.ErrNotExist) {
-			err = nil
-		} else if err == nil {
+		dir, err := disk.Open(filepath.Join(at, name))
+		if err == nil {
 			err = dir.Replaceable(stagePrefix)
 			dir.Close()
-			if err != nil && d.inside && at == root {
-				err = fmt.Errorf("the plugin cache %s is read-only: new packages are not added to it: %w", root, disk.Cause(err))
-				return sources.WithHint(err, "make %s writable, or name another plugin cache with --cache", dir.Path("."))
-			}
 		}
-	}
-	if err != nil {
-		return d.cannotMake(err)
+		switch {
+		case err == nil || name != "." && errors.Is(err, fs.ErrNotExist):
+		case dir != nil && d.inside && at == root:
+			err = fmt.Errorf("the plugin cache %s is read-only: new packages are not added to it: %w", root, disk.Cause(err))
+			return sources.WithHint(err, "make %s writable, or name another plugin cache with --cache", dir.Path("."))
+		default:
+			return d.cannotMake(err)
+		}
 	}
 	return nil
 }
@@ -377,12 +374,9 @@ func (d *Dir) Close() error {
 	return errors.Join(errs...)
 }
 
-// ReadOnly reports whether the directory can only be read.
-func (d *Dir) ReadOnly() bool { return d.readOnly != nil }
-
-// WhyReadOnly returns the reason why the directory can only be read. It has a hint if
+// ReadOnly returns the reason why the directory can only be read, or nil if it can be written. It has a hint if
 // another user keeps this one from writing to a directory that both may write to.
-func (d *Dir) WhyReadOnly() error { return d.readOnly }
+func (d *Dir) ReadOnly() error { return d.readOnly }
 
 func (d *Dir) unwritable() error {
 	return fmt.Errorf("%s cannot be written: %w", d.place(), d.readOnly)
@@ -402,21 +396,6 @@ func (d *Dir) checkHome(id sources.PackageID) error {
 		return fmt.Errorf("%w: %w", sources.ErrNotFound, err)
 	}
 	return err
-}
-
-// flat converts a slash-separated path to a single file name.
-func flat(path string) string {
-	const longest = 200 // in bytes; file systems allow 255
-	if len(path) > longest {
-		return nameFor(path)
-	}
-	return strings.ReplaceAll(path, "/", "~")
-}
-
-// nameFor returns a short file name for a long path.
-func nameFor(path string) string {
-	sum := sha256.Sum256([]byte(path))
-	return hex.EncodeToString(sum[:16])
 }
 
 func (d *Dir) warn(err error) {

@@ -17,6 +17,11 @@ import (
 // and writes a record. It always hashes an entry that another user can change or
 // exchange. The error matches [sources.ErrNotFound] if there is no usable entry.
 func (d *Dir) Get(ctx context.Context, id sources.PackageID) (sources.Stored, error) {
+	if under := d.opts.Under; under != nil {
+		if s, err := under.Get(ctx, id); !errors.Is(err, sources.ErrNotFound) {
+			return s, err
+		}
+	}
 	var r record
 	err := d.checkHome(id)
 	if err == nil {
@@ -60,7 +65,7 @@ func (d *Dir) find(ctx context.Context, id sources.PackageID, dir string, ledger
 	if _, err := archive.Executable(dir, id.Provider.Type); errors.Is(err, archive.ErrNoExecutable) {
 		return record{}, fmt.Errorf("%w: %w", sources.ErrNotFound, err)
 	}
-	if r, err = d.opts.Hashes.of(ctx, dir); err != nil {
+	if r, err = d.hash(ctx, dir); err != nil {
 		return record{}, err
 	}
 	d.distrust(dir, r.Files)
@@ -93,22 +98,17 @@ func (d *Dir) letExecute(id sources.PackageID, dir string, r record) error {
 	return nil
 }
 
-// Hashes are the contents of the packages that a run has hashed. Several directories can have the same files,
-// through hardlinks or a symlink, and these are read once. The zero Hashes are ready to use.
-type Hashes struct {
-	memo sources.Memo[string, record] // by the fingerprints of all files
-}
+// hashed has contents by the fingerprints of all files.
+type hashed = sources.Memo[string, record]
 
-// of is hash, for files that only this user can change once for all directories that have them.
-func (h *Hashes) of(ctx context.Context, dir string) (record, error) {
-	if h == nil {
-		return hash(ctx, dir)
-	}
+// hash is [hash] that, in a run that changes nothing, reads files only once if several directories have them, through
+// hardlinks or a symlink, and only this user can change them.
+func (d *Dir) hash(ctx context.Context, dir string) (record, error) {
 	marks, err := scan(dir)
-	if err != nil || slices.ContainsFunc(marks, func(m mark) bool { return m.foreign || m.unbound }) {
+	if err != nil || !d.opts.ReadOnly || slices.ContainsFunc(marks, func(m mark) bool { return m.foreign || m.unbound }) {
 		return hash(ctx, dir)
 	}
-	r, err := h.memo.Get(ctx, fmt.Sprint(marks), func() (record, error) { return hash(ctx, dir) })
+	r, err := d.hashed.Get(ctx, fmt.Sprint(marks), func() (record, error) { return hash(ctx, dir) })
 	if err != nil || !same(r.Files, marks) { // they were changed meanwhile
 		return hash(ctx, dir)
 	}

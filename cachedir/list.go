@@ -29,9 +29,9 @@ type Entry struct {
 	ID     sources.PackageID
 	Dir    string
 	Target string    // target of the link, if the entry is a symlink
-	Size   int64     // bytes on disk, without files that an earlier entry shares
+	Size   int64     // bytes on disk
 	Freed  int64     // bytes on disk that removing the entry would free: those of files without other links
-	Linked bool      // whether files of the entry also have links outside the cache
+	Linked bool      // whether files of the entry also have links elsewhere
 	Kept   bool      // whether a user wants the entry to stay, see [Dir.Keep]
 	Used   time.Time // last recorded use
 	Roots  []string  // directories of the root modules that use the entry
@@ -44,7 +44,6 @@ type Entry struct {
 	Changed  bool           // the contents differ from the verified ones
 
 	marks []mark // nil for a symlink
-	files []disk.Usage
 }
 
 // A Listing describes the contents of a cache.
@@ -53,7 +52,6 @@ type Listing struct {
 	Findings []*store.Finding // files that do not belong in a cache
 	Roots    []Root           // known root modules
 	Unclear  []error          // why it is unknown which packages some root modules use
-	Saved    int64            // bytes on disk that root modules save by sharing files with the cache
 
 	stale []string // what this user has registered of root modules and packages that no longer exist
 	users users
@@ -63,17 +61,11 @@ type Listing struct {
 type ListOptions struct {
 	Roots  []Root     // additional root modules, besides the registered ones
 	Locked LockReader // nil to ignore lock files
-	Listed *Listing   // of the same root modules, if the cache was listed a moment ago; it is not changed
 }
 
 // List describes the contents of the cache, including those of other programs. It
 // changes nothing but records.
 func (d *Dir) List(ctx context.Context, opts ListOptions) (*Listing, error) {
-	if opts.Listed != nil {
-		listing := *opts.Listed
-		listing.Entries, listing.Findings = slices.Clone(listing.Entries), slices.Clone(listing.Findings)
-		return &listing, nil
-	}
 	l := &lister{Dir: d}
 	if d.tree != nil {
 		err := filepath.WalkDir(d.root, func(full string, e fs.DirEntry, err error) error {
@@ -89,7 +81,6 @@ func (d *Dir) List(ctx context.Context, opts ListOptions) (*Listing, error) {
 	}
 	slices.SortFunc(l.entries, func(a, b Entry) int { return a.ID.Compare(b.ID) })
 	slices.SortStableFunc(l.findings, func(a, b *store.Finding) int { return strings.Compare(a.Path, b.Path) })
-	l.measureAll()
 	registered, kept, stale, err := d.registered()
 	if err != nil {
 		return nil, fmt.Errorf("reading which root modules use the cache: %w", err)
@@ -111,16 +102,20 @@ func (d *Dir) List(ctx context.Context, opts ListOptions) (*Listing, error) {
 			listing.stale = append(listing.stale, at)
 		}
 	}
-	listing.Saved = d.saved(listing.Entries, users)
 	return listing, ctx.Err()
 }
 
-// PackagesOf returns the IDs of the packages of a provider that [Dir.List] lists.
-func (d *Dir) PackagesOf(_ context.Context, p sources.Provider) ([]sources.PackageID, error) {
-	if d.tree == nil {
-		return nil, nil
+// PackagesOf returns the IDs of the packages of a provider that [Dir.List] lists, and those in [Options].Under.
+func (d *Dir) PackagesOf(ctx context.Context, p sources.Provider) (ids []sources.PackageID, err error) {
+	if d.tree != nil {
+		ids, err = packagesIn(d.root, p)
 	}
-	return packagesIn(d.root, p)
+	if under := d.opts.Under; under != nil {
+		more, underErr := under.PackagesOf(ctx, p)
+		ids = slices.Compact(slices.SortedFunc(slices.Values(append(ids, more...)), sources.PackageID.Compare))
+		err = errors.Join(err, underErr)
+	}
+	return ids, err
 }
 
 // packagesIn returns the IDs of the packages of a provider in a directory with the
@@ -272,9 +267,9 @@ func (l *lister) examinePackage(e *Entry) {
 	var links []string
 	var err error
 	whileReplaced(e.Dir, func() error {
-		e.files, links = nil, nil
+		e.Size, e.Freed, e.Linked, links = 0, 0, false, nil
 		e.marks, err = scanEach(e.Dir, func(full string, info fs.FileInfo) {
-			e.files = append(e.files, disk.UsageOf(full, info))
+			e.addFile(disk.UsageOf(full, info))
 			if disk.IsLink(info.Mode()) {
 				links = append(links, full)
 			}
@@ -297,6 +292,16 @@ func (l *lister) examinePackage(e *Entry) {
 		l.note(store.Broken, e.ID.Path(), sources.Text(err))
 	case err != nil:
 		l.note(store.Unreadable, e.ID.Path(), sources.Text(err))
+	}
+}
+
+// addFile adds the disk usage of a file.
+func (e *Entry) addFile(x disk.Usage) {
+	e.Size += x.Bytes
+	if x.Links > 1 {
+		e.Linked = true
+	} else {
+		e.Freed += x.Bytes
 	}
 }
 
@@ -330,79 +335,6 @@ func (l *lister) visitInner(e *Entry, full string) {
 	if err != nil || !isBelow(within, real) {
 		l.note(Elsewhere, at, "a link out of the package, to "+real)
 	}
-}
-
-// measureAll adds up the disk usage of the entries.
-func (l *lister) measureAll() {
-	inside, counted := remainderOf(l.entries).inside, map[disk.FileID]bool{}
-	for i := range l.entries {
-		e := &l.entries[i]
-		e.Freed, _ = remainderOf(l.entries[i : i+1]).remove(*e)
-		for _, x := range e.files {
-			known := x.File != (disk.FileID{})
-			e.Linked = e.Linked || known && x.Links > inside[x.File]
-			if !known || !counted[x.File] {
-				e.Size += x.Bytes
-			}
-			counted[x.File] = true
-		}
-	}
-}
-
-// A remainder holds the links to the files of the entries that remain while others are removed.
-type remainder struct {
-	anywhere map[disk.FileID]uint64
-	inside   map[disk.FileID]uint64 // the cache
-}
-
-func remainderOf(entries []Entry) remainder {
-	r := remainder{map[disk.FileID]uint64{}, map[disk.FileID]uint64{}}
-	for _, e := range entries {
-		for _, x := range e.files {
-			r.anywhere[x.File] = x.Links
-			r.inside[x.File]++
-		}
-	}
-	return r
-}
-
-// remove removes an entry, and returns how many bytes this frees on the disk, and by how many bytes the cache
-// becomes smaller. Files that only removed entries share are freed with the last of them.
-func (r remainder) remove(e Entry) (freed, less int64) {
-	for _, x := range e.files {
-		if x.File == (disk.FileID{}) { // the file has no identity
-			freed, less = freed+x.Bytes, less+x.Bytes
-			continue
-		}
-		r.anywhere[x.File]--
-		r.inside[x.File]--
-		if r.anywhere[x.File] == 0 {
-			freed += x.Bytes
-		}
-		if r.inside[x.File] == 0 {
-			less += x.Bytes
-		}
-	}
-	return freed, less
-}
-
-// saved returns the bytes that sharing saves: for each package, the bytes of its
-// links in all root modules but one.
-func (d *Dir) saved(entries []Entry, users users) (saved int64) {
-	sharing := map[sources.PackageID]int{}
-	for providers, installed := range users.installed {
-		w := d.workdir("", providers)
-		for _, at := range installed {
-			id, _ := packageAt(at)
-			i, ok := slices.BinarySearchFunc(entries, id, func(e Entry, id sources.PackageID) int { return e.ID.Compare(id) })
-			if ok && len(entries[i].marks) > 0 && w.shares(entries[i]) {
-				if sharing[id]++; sharing[id] > 1 {
-					saved += entries[i].Size
-				}
-			}
-		}
-	}
-	return saved
 }
 
 // note adds a finding about a path, which is about a package if the path leads to one, or into it.

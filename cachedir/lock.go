@@ -2,6 +2,7 @@ package cachedir
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -10,35 +11,36 @@ import (
 
 	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/disk"
+	"github.com/larder-cli/larder/sources/staging"
 )
 
 // lock waits for the lock of the package and returns the function that releases it.
 func (d *Dir) lock(ctx context.Context, id sources.PackageID) (unlock func(), err error) {
-	return d.lockAt(ctx, id, id.Path())
+	return d.lockAt(ctx, id, lockPath(id))
 }
 
 // lockPath returns the path of the lock of a package in the state.
-func lockPath(id sources.PackageID) string { return "lock/" + flat(id.Path()) + ".lock" }
+func lockPath(id sources.PackageID) string { return "lock/" + staging.Key(id) + ".lock" }
 
-// lockVersion locks the data that the packages of a version share. The lock is held
-// only briefly. Several versions share a lock file, to keep the number of files in a
-// cache small.
+// lockVersion locks the evidence for a version. The lock is held only briefly. Several versions share a lock file, to
+// keep the number of files in a cache small.
 func (d *Dir) lockVersion(ctx context.Context, id sources.PackageID) (unlock func(), err error) {
-	return d.lockAt(ctx, id, "evidence-"+nameFor(path.Dir(id.Path()))[:1])
+	sum := sha256.Sum256([]byte(path.Dir(id.Path())))
+	return d.lockAt(ctx, id, fmt.Sprintf("lock/evidence-%x.lock", sum[0]>>4))
 }
 
-// lockAt waits for the lock called name, on behalf of the package id. Without a state
+// lockAt waits for the lock at a path in the state, on behalf of the package id. Without a state
 // there are no locks, and it does nothing.
-func (d *Dir) lockAt(ctx context.Context, id sources.PackageID, name string) (unlock func(), err error) {
+func (d *Dir) lockAt(ctx context.Context, id sources.PackageID, at string) (unlock func(), err error) {
 	if d.state == nil {
 		return func() {}, nil
 	}
-	locks, err := d.state.MakeSub("lock")
+	locks, err := d.state.MakeSub(path.Dir(at))
 	if err != nil {
 		return nil, err
 	}
 	defer locks.Close()
-	l := locks.Lock(flat(name) + ".lock")
+	l := locks.Lock(path.Base(at))
 	l.Optional = d.shared
 	if err := d.wait(ctx, l.Try, func() Holder { return Holder{ID: id, Holder: l.Holder()} }); err != nil {
 		return nil, err
@@ -85,40 +87,34 @@ func tofuLockName(p sources.Platform) string { return p.String() + ".lock" }
 // hold opens the directory that contains the entry for id, which is about to be removed, and takes OpenTofu's lock
 // for it, if the lock file exists and is free. The file stays, because another process may be waiting for it: if it
 // were removed, that process and the next one would hold different locks.
-func (d *Dir) hold(id sources.PackageID) (home *disk.Dir, release func(), err error) {
-	if home, err = d.tree.Sub(path.Dir(id.Path())); err != nil {
+func (d *Dir) hold(id sources.PackageID) (_ *disk.Dir, release func(), _ error) {
+	home, err := d.tree.Sub(path.Dir(id.Path()))
+	if err != nil {
 		return nil, nil, err
 	}
-	unlock, err := holdTofu(home, id)
+	name := tofuLockName(id.Platform)
+	if _, err := home.Lstat(name); errors.Is(err, fs.ErrNotExist) {
+		return home, func() { home.Close() }, nil
+	}
+	f, err := home.OpenLock(name)
 	if err != nil {
 		home.Close()
 		return nil, nil, err
 	}
-	return home, func() { unlock(); home.Close() }, nil
-}
-
-func holdTofu(home *disk.Dir, id sources.PackageID) (unlock func(), err error) {
-	name := tofuLockName(id.Platform)
-	if _, err := home.Lstat(name); errors.Is(err, fs.ErrNotExist) {
-		return func() {}, nil
-	}
-	f, err := home.OpenLock(name)
-	if err != nil {
-		return nil, err
-	}
+	release = func() { f.Close(); home.Close() }
 	ok, err := disk.TryWhole(f)
 	if ok {
-		return func() { f.Close() }, nil
+		return home, release, nil
 	}
-	defer f.Close()
-	if err != nil {
-		return nil, err
+	if err == nil {
+		err = fmt.Errorf("locked by OpenTofu: %s", home.Path(name))
+		if pid := disk.WholePID(f); pid != 0 {
+			err = fmt.Errorf("locked by OpenTofu (pid %d): %s", pid, home.Path(name))
+		}
+		err = sources.WithHint(err, "run the command again when OpenTofu has finished")
 	}
-	err = fmt.Errorf("locked by OpenTofu: %s", home.Path(name))
-	if pid := disk.WholePID(f); pid != 0 {
-		err = fmt.Errorf("locked by OpenTofu (pid %d): %s", pid, home.Path(name))
-	}
-	return nil, sources.WithHint(err, "run the command again when OpenTofu has finished")
+	release()
+	return nil, nil, err
 }
 
 // A presence is this process's use of a whole cache: either any number of goroutines
@@ -152,6 +148,9 @@ func (d *Dir) wholeLock(name string) *disk.Lock {
 // are being removed. A caller of [Dir.Get] and [sources.Workdir].Link calls Use before the
 // first and release after the second.
 func (d *Dir) Use(ctx context.Context) (release func(), err error) {
+	if under := d.opts.Under; under != nil {
+		return under.Use(ctx)
+	}
 	if d.state == nil {
 		return func() {}, nil
 	}

@@ -4,7 +4,6 @@ package cachedir_test
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -12,7 +11,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -44,7 +42,7 @@ func TestReadOnly(t *testing.T) {
 	check(t, unix.Mount("", root, "", unix.MS_REMOUNT|unix.MS_BIND|unix.MS_RDONLY, ""))
 
 	d := open(t, root, cachedir.Options{})
-	sourcetest.Require(t, d.ReadOnly(), "it can be written")
+	sourcetest.Require(t, d.ReadOnly() != nil, "it can be written")
 	got := get(t, d, widget)
 	sourcetest.Expect(t, got.ZH == s.ZH && got.Signed != nil, "got %+v", got)
 	for range 2 {
@@ -58,34 +56,6 @@ func TestReadOnly(t *testing.T) {
 	sourcetest.ErrorIs(t, err, syscall.EROFS, "Put")
 	_, err = cachedir.Open(filepath.Join(root, "new"), cachedir.Options{})
 	sourcetest.ErrorIs(t, err, syscall.EROFS, "Open")
-}
-
-// A full disk is reported, and no files are left behind.
-func TestDiskFull(t *testing.T) {
-	noise := make([]byte, 3<<20)
-	rand.Read(noise)
-	for name, tc := range map[string]struct {
-		files files
-		hint  string
-	}{
-		"archive":  {files{executable: string(noise), "more": string(noise)}, "free some space"},
-		"contents": {files{executable: string(noise)}, "free some space"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			root := t.TempDir()
-			mount(t, "tmpfs", root, "tmpfs", 0, "size=4m")
-			d := open(t, root, cachedir.Options{})
-			s := put(t, d, widget, widgetFiles)
-			del := delivery(tc.files.zip(t))
-			del.Accept = func(sources.Stored) bool { return false }
-			_, err := sourcetest.Put(context.Background(), d, widget, del)
-			hints := strings.Join(sources.Hints(err), "; ")
-			sourcetest.Expect(t, strings.Contains(hints, tc.hint), "error is %v, hints are %q", err, hints)
-			nothingStaged(t, root)
-			got := get(t, d, widget)
-			sourcetest.Equal(t, got.H1, s.H1, got)
-		})
-	}
 }
 
 // Across file systems auto falls back to a symlink, and an explicit mode that is

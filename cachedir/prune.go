@@ -3,7 +3,6 @@ package cachedir
 import (
 	"context"
 	"errors"
-	"io/fs"
 	"path"
 	"path/filepath"
 	"slices"
@@ -83,7 +82,13 @@ func (d *Dir) PlanPrune(ctx context.Context, policy Policy) (*Plan, error) {
 	if err := d.planBesides(ctx, p); err != nil {
 		return nil, err
 	}
-	d.measureForeign(&p.Usage, listing.Findings)
+	for _, f := range listing.Findings {
+		if f.Package == nil {
+			if bytes, err := bytesBelow(filepath.Join(d.root, filepath.FromSlash(f.Path))); err == nil {
+				p.Usage.add(Foreign, 1, bytes)
+			}
+		}
+	}
 	p.Freed += p.Besides.Total().Bytes
 	p.Blocked = d.blocked(p)
 	return p, nil
@@ -97,18 +102,20 @@ func (d *Dir) blocked(p *Plan) error {
 	return d.unreadable(p.Listing.Findings)
 }
 
-// choosePackages determines which packages of the listing to remove.
+// choosePackages determines which packages of the listing to remove: the least recently used first, as far as the
+// limits require.
 func (d *Dir) choosePackages(p *Plan) {
 	listing, policy := p.Listing, p.policy
 	var ids []sources.PackageID
 	for _, e := range listing.Entries {
 		ids = append(ids, e.ID)
+		p.Size += e.Size
 	}
 	newest := sources.Newest(ids, policy.KeepLast)
-	var candidates []Entry
-	for _, e := range listing.Entries {
-		p.Size += e.Size
-		switch {
+	oldest := func(a, b Entry) int { return a.Used.Compare(b.Used) }
+	p.Left = p.Size
+	for _, e := range slices.SortedStableFunc(slices.Values(listing.Entries), oldest) {
+		switch reason, ok := policy.reason(e, d.opts.Now(), p.Left); {
 		case !policy.All && e.InUse():
 			p.Used++
 		case !policy.All && e.Kept:
@@ -117,11 +124,15 @@ func (d *Dir) choosePackages(p *Plan) {
 			p.Recent++
 		case d.shared && d.denies(d.replaceable(e.ID.Path())):
 			p.Others++
+		case !ok:
+			p.Recent++
 		default:
-			candidates = append(candidates, e)
+			p.Left -= e.Size
+			p.Freed += e.Freed
+			p.Packages = append(p.Packages, Removal{e, reason})
 		}
 	}
-	p.choose(candidates, d.opts.Now())
+	slices.SortFunc(p.Packages, func(a, b Removal) int { return a.ID.Compare(b.ID) })
 }
 
 // unreadable returns an error if the cache cannot be read completely. A plan would
@@ -142,26 +153,6 @@ func (e Entry) InUse() bool { return len(e.Roots) > 0 || e.Linked }
 
 // Unused reports whether a prune may remove the package.
 func (e Entry) Unused() bool { return !e.InUse() && !e.Kept }
-
-// choose applies the limits to the candidates.
-func (p *Plan) choose(candidates []Entry, now time.Time) {
-	slices.SortStableFunc(candidates, func(a, b Entry) int { return a.Used.Compare(b.Used) })
-	p.Left = p.Size
-	rest := remainderOf(p.Listing.Entries)
-	for _, e := range candidates {
-		reason, ok := p.policy.reason(e, now, p.Left)
-		if !ok {
-			p.Recent++
-			continue
-		}
-		less := int64(0)
-		e.Freed, less = rest.remove(e)
-		p.Left -= less
-		p.Freed += e.Freed
-		p.Packages = append(p.Packages, Removal{e, reason})
-	}
-	slices.SortFunc(p.Packages, func(a, b Removal) int { return a.ID.Compare(b.ID) })
-}
 
 // reason reports whether to remove e, and why. left is the size in bytes of the
 // packages that have not been removed so far.
@@ -208,7 +199,6 @@ func (d *Dir) Prune(ctx context.Context, plan *Plan) (*Removed, error) {
 		planned[r.ID] = true
 	}
 	pruned, errs := &Removed{Besides: now.Besides, Freed: now.Besides.Total().Bytes}, []error(nil)
-	rest := remainderOf(now.Listing.Entries)
 	for i, r := range now.Packages {
 		if ctx.Err() != nil {
 			errs = append(errs, ctx.Err())
@@ -221,7 +211,6 @@ func (d *Dir) Prune(ctx context.Context, plan *Plan) (*Removed, error) {
 			errs = append(errs, sources.InPackage(r.ID, err))
 			continue
 		}
-		r.Freed, _ = rest.remove(r.Entry)
 		pruned.Packages = append(pruned.Packages, r)
 		pruned.Freed += r.Freed
 	}
@@ -237,7 +226,7 @@ func (d *Dir) Prune(ctx context.Context, plan *Plan) (*Removed, error) {
 }
 
 // throw moves a package to bin and removes its records and the directories that this
-// leaves empty. The caller holds the exclusive lock on the cache.
+// leaves empty. The caller holds the exclusive lock on the cache. The evidence stays, as the recorded hashes do.
 func (d *Dir) throw(id sources.PackageID, bin *disk.Scratch, name string) error {
 	home, release, err := d.hold(id)
 	if err != nil {
@@ -247,29 +236,7 @@ func (d *Dir) throw(id sources.PackageID, bin *disk.Scratch, name string) error 
 	if err := bin.Take(home, id.Platform.String(), name); err != nil {
 		return err
 	}
-	if err = d.forgetEntry(id, home); d.denies(err) { // the evidence is another user's
-		err = nil
-	}
-	return errors.Join(err, d.tree.RemoveEmpty(path.Dir(id.Path())))
-}
-
-// forgetEntry removes the record of a package. If it was the last package of its
-// version in home and no hashes of the version are recorded, it removes the evidence
-// too.
-func (d *Dir) forgetEntry(id sources.PackageID, home *disk.Dir) error {
 	d.ledger.Remove(id.Provider, store.KeyOf(id))
 	d.roots.Remove(noProvider, id.Path())
-	if known, err := d.Recorded(id.Provider, id.Version); err != nil || len(known) > 0 || d.opts.Records.Key.Check() != nil {
-		return err // without the key, it is unknown whether the evidence is required
-	}
-	others, err := home.ReadDir()
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
-	for _, other := range others {
-		if !isTofuLock(other) {
-			return nil
-		}
-	}
-	return d.evidence.Remove(id.Release())
+	return d.tree.RemoveEmpty(path.Dir(id.Path()))
 }

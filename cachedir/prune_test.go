@@ -90,31 +90,6 @@ func TestPolicies(t *testing.T) {
 	}
 }
 
-// If packages share files, the last of them frees the files. A limit applies to what remains in the cache, even
-// where a file outside has a link to it.
-func TestPruneSharedFiles(t *testing.T) {
-	root := t.TempDir()
-	d := open(t, root, cachedir.Options{})
-	stock(t, d, root, "1.0.0", "1.2.0", "1.3.0")
-	path := func(v string) string {
-		return filepath.Join(root, filepath.FromSlash(packageID("example.test/acme/widget", v).Path()), executable)
-	}
-	one := list(t, d, cachedir.ListOptions{}).Entries[0].Size
-	check(t, os.Remove(path("1.2.0")))
-	check(t, os.Link(path("1.0.0"), path("1.2.0")))
-	check(t, os.Link(path("1.3.0"), filepath.Join(t.TempDir(), "linked")))
-
-	all := plan(t, d, cachedir.Policy{All: true, MaxSize: 1})
-	sourcetest.Equal(t, removals(all), "1.0.0 1.2.0 1.3.0")
-	sourcetest.Equal(t, [3]int64{all.Size, all.Freed, all.Left}, [3]int64{2 * one, one, 0}, "of all, size, freed and left")
-	p := plan(t, d, cachedir.Policy{MaxSize: one})
-	sourcetest.Equal(t, removals(p), "1.0.0 1.2.0")
-	sourcetest.Equal(t, [3]int64{p.Size, p.Freed, p.Left}, [3]int64{2 * one, one, one}, "size, freed and left")
-	pruned := prune(t, d, p)
-	after := plan(t, d, cachedir.Policy{})
-	sourcetest.Equal(t, [2]int64{pruned.Freed, after.Size}, [2]int64{one, one}, "freed and left")
-}
-
 // Removed packages leave nothing behind, and the other packages are unchanged.
 func TestPrune(t *testing.T) {
 	root := t.TempDir()

@@ -2,7 +2,6 @@ package cachedir_test
 
 import (
 	"context"
-	"crypto/sha256"
 	"errors"
 	"os"
 	"path/filepath"
@@ -136,7 +135,7 @@ func TestPackagesInPlaceNeedNoDownload(t *testing.T) {
 		interrupted.unpack(t, root)
 		files{partialOf(other): "half", partialOf(other) + ".note": "zh:a\nnote"}.unpack(t, root)
 		usage := plan(t, d, cachedir.Policy{}).Usage
-		sourcetest.Expect(t, usage.Interrupted.Count == 1 && usage.Abandoned.Count == 1, "got %+v", usage)
+		sourcetest.Expect(t, usage[cachedir.Interrupted].Count == 1 && usage[cachedir.Abandoned].Count == 1, "got %+v", usage)
 		put(t, open(t, root, cachedir.Options{}), packageID("example.test/acme/widget", "1.4.0"), widgetFiles)
 		left := partials(t, root)
 		sourcetest.Expect(t, len(left) == 2 && slices.Contains(left, filepath.Join(root, partialOf(other))), "left %q", left)
@@ -152,41 +151,6 @@ func TestPackagesInPlaceNeedNoDownload(t *testing.T) {
 		put(t, open(t, root, cachedir.Options{}), other, widgetFiles)
 		sourcetest.Equal(t, len(partials(t, root)), 2)
 	})
-}
-
-// A cache keeps its downloads for a day if it is told to. Everyone who may write to it finds them.
-func TestKeepsRecentDownloads(t *testing.T) {
-	zh := sources.ZipHash(sha256.Sum256(widgetFiles.zip(t)))
-	for _, c := range []struct {
-		name        string
-		first, then cachedir.Options
-		kept        int
-		found       bool
-	}{
-		{"kept", cachedir.Options{Archives: 1 << 20, KeepArchives: true}, cachedir.Options{Archives: 1 << 20}, 1, true},
-		{"not kept", cachedir.Options{Archives: 1 << 20}, cachedir.Options{Archives: 1 << 20}, 0, false},
-		{"too large", cachedir.Options{Archives: 1, KeepArchives: true}, cachedir.Options{Archives: 1}, 0, false},
-		{"turned off", cachedir.Options{KeepArchives: true}, cachedir.Options{Archives: 1 << 20}, 0, false},
-		{"turned off later", cachedir.Options{Archives: 1 << 20, KeepArchives: true}, cachedir.Options{}, 1, false},
-		{"read-only", cachedir.Options{Archives: 1 << 20, KeepArchives: true}, cachedir.Options{Archives: 1 << 20, ReadOnly: true}, 1, false},
-		{"a day later", cachedir.Options{Archives: 1 << 20, KeepArchives: true}, cachedir.Options{
-			Archives: 1 << 20, Now: func() time.Time { return time.Now().Add(25 * time.Hour) },
-		}, 1, false},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			root := t.TempDir()
-			d := open(t, root, c.first)
-			put(t, d, widget, widgetFiles)
-			usage := plan(t, d, cachedir.Policy{}).Usage
-			sourcetest.Equal(t, usage.Archives.Count, c.kept, "archives")
-			sourcetest.Equal(t, usage.Interrupted.Count, 0, "interrupted downloads")
-			f, err := open(t, root, c.then).Archives().Find(t.Context(), zh)
-			sourcetest.Equal(t, err == nil, c.found, "found")
-			if err == nil {
-				check(t, f.Close())
-			}
-		})
-	}
 }
 
 func TestStore(t *testing.T) {
@@ -208,16 +172,12 @@ func openStore(t testing.TB, dir string, opts cachedir.Options) *cachedir.Dir {
 }
 
 // A cache that cannot be written, with a working directory's packages behind it.
-type layeredStore struct{ cachedir.Layered }
-
-func (s layeredStore) Close() error { return errors.Join(s.Dir.Close(), s.Own.Close()) }
-
-func TestLayeredStore(t *testing.T) {
+func TestStoreOverReadOnlyCache(t *testing.T) {
 	sourcetest.RunStore(t, func(t testing.TB, dir string) sourcetest.WholeStore {
-		return layeredStore{cachedir.Layered{
-			Dir: openStore(t, filepath.Join(dir, "cache"), cachedir.Options{ReadOnly: true}),
-			Own: openStore(t, filepath.Join(dir, "providers"), cachedir.Options{Workdir: true, Records: store.Records{Dir: filepath.Join(dir, "state")}}),
-		}}
+		return openStore(t, filepath.Join(dir, "providers"), cachedir.Options{
+			Workdir: true, Records: store.Records{Dir: filepath.Join(dir, "state")},
+			Under: openStore(t, filepath.Join(dir, "cache"), cachedir.Options{ReadOnly: true}),
+		})
 	})
 }
 

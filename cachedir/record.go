@@ -188,6 +188,11 @@ func (d *Dir) inherit(id sources.PackageID, r record, ledgers ...*ledger) (recor
 // package is still in the cache. The error matches [sources.ErrNotFound] if none are
 // recorded.
 func (d *Dir) Recall(id sources.PackageID) (sources.Stored, error) {
+	if under := d.opts.Under; under != nil {
+		if s, err := under.Recall(id); !errors.Is(err, sources.ErrNotFound) {
+			return s, err
+		}
+	}
 	f, err := d.known.Of(id)
 	if err != nil {
 		return sources.Stored{}, sources.InPackage(id, err)
@@ -257,6 +262,10 @@ func (t *tx) keepKnown(ctx context.Context, f store.Facts) store.Facts {
 // recorded.
 func (d *Dir) Recorded(p sources.Provider, v sources.Version) (all []sources.Platform, err error) {
 	ids, err := d.known.Packages(p)
+	if under := d.opts.Under; under != nil {
+		more, underErr := under.known.Packages(p)
+		ids, err = append(ids, more...), errors.Join(err, underErr)
+	}
 	for _, id := range ids {
 		if id.Version == v {
 			all = append(all, id.Platform)
@@ -291,6 +300,11 @@ func (d *Dir) Forget(ctx context.Context, id sources.PackageID) error {
 // Evidence returns the evidence for a version, which is kept once one of its packages
 // has been stored. The error matches [sources.ErrNotFound] if there is none.
 func (d *Dir) Evidence(p sources.Provider, v sources.Version) (*sources.Signed, error) {
+	if under := d.opts.Under; under != nil {
+		if signed, err := under.Evidence(p, v); err == nil {
+			return signed, nil
+		}
+	}
 	return d.evidence.Read(sources.Release{Provider: p, Version: v})
 }
 

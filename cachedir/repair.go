@@ -79,9 +79,20 @@ func (d *Dir) Repair(ctx context.Context, v *Verification, replace Replacer) ([]
 	for i := range mended {
 		d.tryReplacing(ctx, &mended[i], replace)
 	}
-	if err := d.mendAll(ctx, v, mended); err != nil {
+	release, err := d.clean(ctx)
+	if err != nil {
 		return nil, err
 	}
+	defer release()
+	d.removeLeftovers()
+	for i := range mended {
+		if m := &mended[i]; ctx.Err() == nil {
+			if err := d.mend(ctx, v, m); err != nil {
+				m.Do, m.Err = Nothing, errors.Join(m.Err, err)
+			}
+		}
+	}
+	release()
 	for i := range mended {
 		if ctx.Err() != nil {
 			return mended[:i], ctx.Err()
@@ -107,7 +118,11 @@ func (d *Dir) tryReplacing(ctx context.Context, m *Mending, replace Replacer) {
 	if m.Kind != store.Changed {
 		return
 	}
-	d.disbelieve(ctx, *m.Package)
+	// The fingerprints in the record may match wrong contents. The hashes stay: without them nothing might show that.
+	if r, ok := recordIn(d.ledger, *m.Package); ok {
+		r.Files = nil
+		d.keep(ctx, *m.Package, r)
+	}
 	before, _ := os.Lstat(d.entry(*m.Package))
 	m.Err = replace(ctx, *m)
 	after, _ := os.Lstat(d.entry(*m.Package))
@@ -116,25 +131,6 @@ func (d *Dir) tryReplacing(ctx context.Context, m *Mending, replace Replacer) {
 		return
 	}
 	m.Do, m.Err = Nothing, cmp.Or(m.Err, errSince)
-}
-
-// mendAll carries out the repairs that need no source, while no install uses the cache.
-func (d *Dir) mendAll(ctx context.Context, v *Verification, mended []Mending) error {
-	release, err := d.clean(ctx)
-	if err != nil {
-		return err
-	}
-	defer release()
-	d.removeLeftovers()
-	for i := range mended {
-		if ctx.Err() != nil {
-			return ctx.Err()
-		}
-		if err := d.mend(ctx, v, &mended[i]); err != nil {
-			mended[i].Do, mended[i].Err = Nothing, errors.Join(mended[i].Err, err)
-		}
-	}
-	return nil
 }
 
 // fetchAgain fetches a package that a repair has moved to the quarantine, once for all its findings.
@@ -152,27 +148,18 @@ func (d *Dir) fetchAgain(ctx context.Context, m *Mending, replace Replacer) {
 
 var errSince = errors.New("it has changed since it was verified")
 
-// disbelieve removes the fingerprints from the record of an entry, because they may match wrong contents. The hashes
-// stay: without them nothing might show that the contents are wrong.
-func (d *Dir) disbelieve(ctx context.Context, id sources.PackageID) {
-	if r, ok := recordIn(d.ledger, id); ok {
-		r.Files = nil
-		d.keep(ctx, id, r)
-	}
-}
-
-// mend carries out a repair and stores the result in f.
-func (d *Dir) mend(ctx context.Context, v *Verification, f *Mending) error {
-	switch {
-	case f.Do == Quarantined:
-		return d.isolate(ctx, v, f)
-	case f.Do == Restored:
-		_, err := store.LetExecute(d.entry(*f.Package), *f.Package, func(error) {})
+// mend carries out a repair that needs no source, while no install uses the cache.
+func (d *Dir) mend(ctx context.Context, v *Verification, m *Mending) error {
+	switch m.Do {
+	case Quarantined:
+		return d.isolate(ctx, v, m)
+	case Restored:
+		_, err := store.LetExecute(d.entry(*m.Package), *m.Package, func(error) {})
 		return err
-	case f.Do == Lowered:
-		return d.lower(ctx, f)
+	case Lowered:
+		return d.lower(ctx, m)
 	}
-	return nil // a recorded package, or a finding that cannot be repaired
+	return nil // replaced, or it can't be repaired
 }
 
 // isolate moves the file or package of a finding to the quarantine. It moves a package as a whole, unless it was

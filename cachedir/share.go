@@ -7,6 +7,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"strings"
 
 	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/disk"
@@ -53,49 +54,25 @@ func (d *Dir) replaceable(at string) error {
 	return store.Within(d.tree, path.Dir(at), func(in *disk.Dir) error { return in.Replaceable(path.Base(at)) })
 }
 
-// openToUsers gives the directories of a shared cache that this user owns their mode.
-// Engines create directories that only their owner may write to.
+// openToUsers gives the directories of a shared cache that this user owns their mode. Engines create directories that
+// only their owner may write to. It leaves the packages, and what it can't change, as they are.
 func (d *Dir) openToUsers() error {
 	if !d.shared {
 		return nil
 	}
-	packages, err := disk.Open(d.root)
-	if err != nil {
-		return err
-	}
-	defer packages.Close()
-	if _, err := packages.Share(); err != nil {
-		return err
-	}
-	packages.Reserve()
-	for _, name := range []string{"lock", "tmp", quarantineDir, rootsDir, "evidence"} {
-		remake(d.state, name)
-	}
-	var errs []error
-	for levels := 1; levels <= platformDepth+1; levels++ {
-		in := d.tree
-		if levels > platformDepth {
-			in = packages
+	return filepath.WalkDir(d.root, func(full string, e fs.DirEntry, err error) error {
+		at, _ := filepath.Rel(d.root, full) // which can't fail for what is below it
+		at = filepath.ToSlash(at)
+		_, isPackage := packageAt(strings.TrimPrefix(at, quarantinePath+"/"))
+		switch {
+		case err != nil || !e.IsDir() || at == ".":
+			return nil
+		case isPackage, path.Dir(at) == ".larder/tmp", at == ".larder/"+ledgerDir, at == ".larder/"+knownDir:
+			return fs.SkipDir
 		}
-		names, err := below(d.root, levels)
-		for _, at := range names {
-			remake(in, at)
+		if dir, err := d.tree.MakeSub(at); err == nil {
+			dir.Close()
 		}
-		evidence, evidenceErr := below(d.state.Path("evidence"), levels)
-		for _, at := range evidence {
-			remake(d.state, "evidence/"+at)
-		}
-		errs = append(errs, err, evidenceErr)
-	}
-	return errors.Join(errs...)
-}
-
-// remake is MakeSub for a directory that exists. It ignores everything else.
-func remake(in *disk.Dir, name string) {
-	if !isDir(in, name) {
-		return
-	}
-	if dir, err := in.MakeSub(name); err == nil {
-		dir.Close()
-	}
+		return nil
+	})
 }

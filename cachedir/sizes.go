@@ -15,31 +15,26 @@ import (
 	"github.com/larder-cli/larder/sources/store"
 )
 
-// A Usage measures the contents of a cache directory besides packages. Together with
-// the packages and the files of the findings it accounts for every byte.
-type Usage struct {
-	Evidence    Amount // counts versions
-	Archives    Amount // archives of recent downloads
-	Interrupted Amount // downloads that the next run can continue
-	Abandoned   Amount // downloads that no run has continued for a day, or whose package is in place
-	Leftover    Amount // files of killed processes
-	Working     Amount // staging directories of other processes
-	Quarantine  Amount // packages and files that differed from what Larder verified, and packages that could not be put back
-	Records     Amount // records, registrations and locks
-	Foreign     Amount // files that do not belong in a cache
-	Others      Amount // files of other users that this user can't remove
-}
+// A Content is a kind of contents of a cache besides packages. Contents are members of JSON, so they are permanent.
+type Content string
 
-// Total returns the sum of all amounts.
-func (u Usage) Total() (all Amount) {
-	for _, a := range []Amount{
-		u.Evidence, u.Archives, u.Interrupted, u.Abandoned, u.Leftover,
-		u.Working, u.Quarantine, u.Records, u.Foreign, u.Others,
-	} {
-		all.add(a.Count, a.Bytes)
-	}
-	return all
-}
+// The contents of a cache besides packages.
+const (
+	Evidence    Content = "evidence"    // counts versions
+	Records     Content = "records"     // with registrations and locks
+	Working     Content = "in progress" // staging directories of other processes
+	Archives    Content = "archives"    // of recent downloads
+	Interrupted Content = "interrupted" // downloads that the next run can continue
+	Abandoned   Content = "abandoned"   // downloads that no run has continued for a day, or whose package is in place
+	Leftover    Content = "leftover"    // files of killed processes
+	Quarantine  Content = "quarantine"  // what differed from what Larder verified, and packages that could not be put back
+	Foreign     Content = "foreign"     // files that do not belong in a cache
+	Others      Content = "of others"   // files of other users that this user can't remove
+)
+
+// A Usage measures the contents of a cache directory besides packages. Together with
+// the packages it accounts for every byte.
+type Usage map[Content]Amount
 
 // An Amount is a number of items and the bytes that they take on disk.
 type Amount struct {
@@ -47,20 +42,17 @@ type Amount struct {
 	Bytes int64
 }
 
-func (a *Amount) add(count int, bytes int64) {
-	a.Count += count
-	a.Bytes += bytes
+func (u Usage) add(what Content, count int, bytes int64) {
+	u[what] = Amount{u[what].Count + count, u[what].Bytes + bytes}
 }
 
-// measureForeign adds the files of findings that are not about packages.
-func (d *Dir) measureForeign(u *Usage, findings []*store.Finding) {
-	for _, f := range findings {
-		if f.Package == nil {
-			if bytes, err := bytesBelow(filepath.Join(d.root, filepath.FromSlash(f.Path))); err == nil {
-				u.Foreign.add(1, bytes)
-			}
-		}
+// Total returns the sum of all amounts.
+func (u Usage) Total() (all Amount) {
+	for _, a := range u {
+		all.Count += a.Count
+		all.Bytes += a.Bytes
 	}
+	return all
 }
 
 // levels are the levels of the directories in the state below which each name is an item. The others are items.
@@ -71,8 +63,7 @@ type item struct {
 	in    *disk.Dir
 	at    string // path in that directory
 	info  fs.FileInfo
-	moved time.Time // when the last item was moved to the same directory, or out of it
-	bytes int64     // on disk
+	bytes int64 // on disk
 }
 
 // top returns the first name in the path.
@@ -84,112 +75,103 @@ func (x item) top() string {
 // items returns what a cache has besides packages and foreign files, with this user's downloads. It does not follow
 // links.
 func (d *Dir) items(ctx context.Context) (all []item, err error) {
-	if d.state == nil || !d.inside {
-		return nil, nil
-	}
-	entries, err := d.state.ReadDir()
-	tops := make([]item, 0, len(entries))
-	for _, e := range entries {
-		tops = append(tops, item{in: d.state, at: e.Name()})
+	tops, err := d.state.ReadDir()
+	for _, e := range tops {
+		all, err = d.itemsBelow(ctx, all, d.state, e.Name(), err)
 	}
 	if d.private != nil && d.private != d.state {
-		tops = append(tops, item{in: d.private, at: partialDir}, item{in: d.private, at: archivesDir})
-	}
-	for _, x := range tops {
-		below, belowErr := d.itemsBelow(ctx, x, levels[x.at])
-		all, err = append(all, below...), errors.Join(err, belowErr)
+		all, err = d.itemsBelow(ctx, all, d.private, partialDir, err)
+		all, err = d.itemsBelow(ctx, all, d.private, archivesDir, err)
 	}
 	return all, err
 }
 
-// itemsBelow returns the items that are the given number of levels below x, and the files above that level.
-func (d *Dir) itemsBelow(ctx context.Context, x item, levels int) (all []item, err error) {
-	defer func() {
-		if errors.Is(err, fs.ErrNotExist) || d.denies(err) {
-			err = nil // removed meanwhile, or another user's
+// itemsBelow adds the items below the name top in a directory, or top itself.
+func (d *Dir) itemsBelow(ctx context.Context, all []item, in *disk.Dir, top string, before error) ([]item, error) {
+	err := filepath.WalkDir(in.Path(top), func(full string, e fs.DirEntry, err error) error {
+		at, _ := filepath.Rel(in.Path("."), full) // which can't fail for what is below it
+		x := item{in: in, at: filepath.ToSlash(at)}
+		if err == nil && e.IsDir() && strings.Count(x.at, "/") < levels[top] {
+			return ctx.Err()
 		}
-	}()
-	if x.info, err = x.in.Lstat(x.at); err != nil {
-		return nil, err
-	}
-	var names []string
-	if levels > 0 && x.info.IsDir() {
-		names, err = store.Names(x.in, x.at)
-	}
-	if stray := (*disk.StrayError)(nil); levels == 0 || !x.info.IsDir() || errors.As(err, &stray) {
-		x.bytes, err = bytesBelow(x.in.Path(x.at))
-		return []item{x}, errors.Join(err, ctx.Err())
-	}
-	for _, name := range names {
-		below, belowErr := d.itemsBelow(ctx, item{in: x.in, at: x.at + "/" + name, moved: x.info.ModTime()}, levels-1)
-		all, err = append(all, below...), errors.Join(err, belowErr)
-	}
-	return all, err
+		if err == nil {
+			x.info, err = e.Info()
+		}
+		if err == nil {
+			x.bytes, err = bytesBelow(full)
+		}
+		switch {
+		case errors.Is(err, fs.ErrNotExist) || d.denies(err): // removed meanwhile, or another user's
+			return nil
+		case err != nil:
+			return err
+		}
+		all = append(all, x)
+		return cmp.Or(ctx.Err(), skip(e))
+	})
+	return all, errors.Join(before, err)
 }
 
 // usageOf measures items.
-func (d *Dir) usageOf(items []item) (u Usage) {
+func (d *Dir) usageOf(items []item) Usage {
+	u := Usage{}
 	for _, x := range items {
-		amount := d.amountOf(&u, x)
-		if amount.add(1, x.bytes); x.top() == partialDir && staging.IsNote(path.Base(x.at)) {
-			amount.Count--
+		if x.top() == partialDir && staging.IsNote(path.Base(x.at)) {
+			u.add(d.contentOf(x), 0, x.bytes)
+		} else {
+			u.add(d.contentOf(x), 1, x.bytes)
 		}
 	}
 	return u
 }
 
-// amountOf returns the amount that counts an item.
-func (d *Dir) amountOf(u *Usage, x item) *Amount {
+// contentOf returns the kind of an item.
+func (d *Dir) contentOf(x item) Content {
 	name := path.Base(x.at)
 	switch x.top() {
 	case ledgerDir, knownDir, rootsDir, "lock", "cache.lock", "gate.lock":
-		return &u.Records
+		return Records
 	case "evidence":
-		return &u.Evidence
+		return Evidence
 	case quarantineDir:
-		return &u.Quarantine
+		return Quarantine
 	case archivesDir:
 		if x.info.Mode().IsRegular() {
-			return &u.Archives
+			return Archives
 		}
-		return &u.Leftover
+		return Leftover
 	case partialDir:
 		id, ok := staging.PackageOf(name)
 		if d.opts.Now().Sub(x.info.ModTime()) > staging.KeptFor || ok && d.inPlace(id) {
-			return &u.Abandoned
+			return Abandoned
 		}
-		return &u.Interrupted
+		return Interrupted
 	case "tmp":
 		switch {
 		case disk.IsRescued(name):
-			return &u.Quarantine
-		case strings.HasPrefix(name, runPrefix) && alive(x.in, name, d.opts.Now()):
-			return &u.Working
-		case strings.HasPrefix(name, runPrefix) && d.denies(d.replaceable(".larder/"+x.at)):
-			return &u.Others
-		case strings.HasPrefix(name, runPrefix):
-			return &u.Leftover
+			return Quarantine
+		case !strings.HasPrefix(name, runPrefix):
+		case x.in.Alive(x.at, d.opts.Now()):
+			return Working
+		case d.denies(d.replaceable(".larder/" + x.at)):
+			return Others
+		default:
+			return Leftover
 		}
 	}
-	return &u.Foreign
-}
-
-func alive(state *disk.Dir, run string, now time.Time) (alive bool) {
-	_ = store.Within(state, "tmp", func(tmp *disk.Dir) error {
-		alive = tmp.Alive(run, now)
-		return nil
-	})
-	return alive
+	return Foreign
 }
 
 // isOld reports whether a prune removes an item because it is older than an age: the archive of a recent download, or
-// what is in the quarantine. If the age is 0, archives of any age are old, and the others after 30 days.
+// what is in the quarantine since the last item was moved to the same directory, or out of it. If the age is 0,
+// archives of any age are old, and the others after 30 days.
 func (d *Dir) isOld(x item, age time.Duration) bool {
 	switch now := d.opts.Now(); x.top() {
 	case archivesDir:
 		return x.info.Mode().IsRegular() && (age == 0 || now.Sub(x.info.ModTime()) > age)
 	case quarantineDir:
-		return now.Sub(x.moved) > cmp.Or(age, quarantinedFor)
+		in, err := x.in.Lstat(path.Dir(x.at))
+		return err == nil && x.at != quarantineDir && now.Sub(in.ModTime()) > cmp.Or(age, quarantinedFor)
 	}
 	return false
 }
@@ -197,23 +179,27 @@ func (d *Dir) isOld(x item, age time.Duration) bool {
 // planBesides determines what the cache contains besides packages, and what a prune removes of that: leftovers, what is
 // old, and the records and downloads of stores that are gone.
 func (d *Dir) planBesides(ctx context.Context, p *Plan) error {
+	p.Usage, p.Besides = Usage{}, Usage{}
+	if d.state == nil {
+		return nil
+	}
 	items, err := d.items(ctx)
-	if err != nil || d.state == nil || !d.inside {
+	if err != nil {
 		return err
 	}
 	p.Usage = d.usageOf(items)
-	p.Besides = Usage{Abandoned: p.Usage.Abandoned, Leftover: p.Usage.Leftover}
+	p.Besides = Usage{Abandoned: p.Usage[Abandoned], Leftover: p.Usage[Leftover]}
 	age := p.policy.OlderThan
 	p.gone, err = d.opts.Records.Gone(d.opts.Now().Add(-cmp.Or(age, quarantinedFor)))
 	for _, name := range p.gone {
 		bytes, sizeErr := bytesBelow(filepath.Join(d.opts.Records.Dir, name))
-		p.Besides.Leftover.add(1, bytes)
+		p.Besides.add(Leftover, 1, bytes)
 		err = errors.Join(err, sizeErr)
 	}
 	for _, x := range items {
 		if d.isOld(x, age) {
 			p.old = append(p.old, x)
-			d.amountOf(&p.Besides, x).add(1, x.bytes)
+			p.Besides.add(d.contentOf(x), 1, x.bytes)
 		}
 	}
 	return err

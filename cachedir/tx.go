@@ -75,6 +75,11 @@ func (t *tx) begin(ctx context.Context) (held sources.Held, err error) {
 		return held, nil
 	}
 	held.Package, err = t.lookUp(ctx)
+	if under := d.opts.Under; under != nil && err == nil && held.Package.ZH == "" {
+		if s, err := under.Get(ctx, t.ID); err == nil {
+			held.Package = s
+		}
+	}
 	return held, err
 }
 

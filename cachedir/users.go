@@ -96,22 +96,16 @@ func (w *workdir) Register(ids []sources.PackageID) {
 		return
 	}
 	d.roots.Set(noProvider, key, r)
+	if d.roots.release == nil {
+		release, err := d.Use(context.Background()) // the caller uses it, so this doesn't wait
+		if err != nil {
+			d.warn(err)
+			return
+		}
+		d.roots.release = release
+	}
 	if d.opts.Now().Sub(d.roots.written) > writeEvery {
 		d.writeRegistry()
-	} else if d.roots.release == nil {
-		d.roots.release, _ = d.Use(context.Background()) // the caller uses it, so this doesn't wait
-	}
-}
-
-// writeRegistry writes what was registered. The caller holds d.roots.mu.
-func (d *Dir) writeRegistry() {
-	d.roots.written = d.opts.Now()
-	if err := d.roots.Write(context.Background(), noProvider); err != nil && !d.denies(err) {
-		d.warn(fmt.Errorf("registering the root module: %w", err))
-	}
-	if d.roots.release != nil {
-		d.roots.release()
-		d.roots.release = nil
 	}
 }
 
@@ -122,6 +116,16 @@ func (d *Dir) completeRegistry() {
 	if d.roots.release != nil {
 		d.writeRegistry()
 	}
+}
+
+// writeRegistry writes what was registered. The caller holds d.roots.mu.
+func (d *Dir) writeRegistry() {
+	d.roots.written = d.opts.Now()
+	if err := d.roots.Write(context.Background(), noProvider); err != nil && !d.denies(err) {
+		d.warn(fmt.Errorf("registering the root module: %w", err))
+	}
+	d.roots.release()
+	d.roots.release = nil
 }
 
 // Keep registers a package that a prune keeps although no root module uses it. The caller has called
@@ -222,16 +226,15 @@ type LockReader func(dir string) (Selections, error)
 
 // users holds which root modules use which packages.
 type users struct {
-	dirs      map[string][]string // of root modules, by the path of a package, or of a version with all platforms
-	installed map[string][]string // from directory of installed packages to their paths in it
-	unclear   []error             // errors of root modules whose packages cannot be determined
+	dirs    map[string][]string // of root modules, by the path of a package, or of a version with all platforms
+	unclear []error             // errors of root modules whose packages cannot be determined
 }
 
 // findUsers determines which packages the roots use, from their lock files and their
 // installed packages. If a root can't be read, or another user registered it, the
 // packages that were last installed for it count.
 func (d *Dir) findUsers(roots []Root, locked LockReader) users {
-	u := users{dirs: map[string][]string{}, installed: map[string][]string{}}
+	u := users{dirs: map[string][]string{}}
 	uses, real := make([]use, len(roots)), withoutLinks(d.root)
 	var g errgroup.Group
 	g.SetLimit(runtime.GOMAXPROCS(0))
@@ -243,9 +246,6 @@ func (d *Dir) findUsers(roots []Root, locked LockReader) users {
 	_ = g.Wait()
 	for i, r := range roots {
 		use := uses[i]
-		if !r.View { // its links save nothing
-			u.installed[r.Providers] = use.installed
-		}
 		if use.err != nil && len(r.Packages) == 0 {
 			u.unclear = append(u.unclear, fmt.Errorf("cannot determine which packages %s uses: %w", r.Dir, use.err))
 		}
@@ -261,9 +261,8 @@ func (d *Dir) findUsers(roots []Root, locked LockReader) users {
 
 // A use is what a root module uses.
 type use struct {
-	installed []string // the paths of its packages
-	paths     []string // these, those in the cache that links among them lead to, and the paths of locked versions
-	err       error    // what could not be read
+	paths []string // of its packages, those in the cache that links among them lead to, and those of locked versions
+	err   error    // what could not be read
 }
 
 // use reads what the root module uses of the cache in a directory without links.
@@ -272,8 +271,8 @@ func (r Root) use(cache string, locked LockReader) (u use) {
 	for p, v := range selected {
 		u.paths = append(u.paths, path.Join(p.String(), v.String()))
 	}
-	u.installed, u.err = below(r.Providers, platformDepth+1)
-	for _, p := range u.installed {
+	installed, err := below(r.Providers, platformDepth+1)
+	for _, p := range installed {
 		u.paths = append(u.paths, p)
 		link := filepath.Join(r.Providers, filepath.FromSlash(p))
 		if _, err := os.Readlink(link); err != nil {
@@ -285,7 +284,7 @@ func (r Root) use(cache string, locked LockReader) (u use) {
 			}
 		}
 	}
-	u.err = errors.Join(lockErr, u.err)
+	u.err = errors.Join(lockErr, err)
 	return u
 }
 

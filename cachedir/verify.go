@@ -14,6 +14,7 @@ import (
 // VerifyOptions configure [Dir.Verify].
 type VerifyOptions struct {
 	ListOptions
+	Listing *Listing // if the cache was listed a moment ago; Verify completes it
 
 	// Recorded hashes only packages whose files have changed since they were recorded.
 	Recorded bool
@@ -34,12 +35,13 @@ type Verification struct {
 // Verify hashes every package and compares it with its record and its evidence. It
 // changes nothing, opens no connection, and follows no link.
 func (d *Dir) Verify(ctx context.Context, opts VerifyOptions) (*Verification, error) {
-	listing, err := d.List(ctx, opts.ListOptions)
-	if err != nil {
-		return nil, err
-	}
 	v := &verifier{Dir: d, byRecord: opts.Recorded && !d.opts.Paranoid}
-	v.Listing = listing
+	if v.Listing = opts.Listing; v.Listing == nil {
+		var err error
+		if v.Listing, err = d.List(ctx, opts.ListOptions); err != nil {
+			return nil, err
+		}
+	}
 	found := map[sources.PackageID]bool{}
 	for _, f := range v.Findings {
 		if f.Package != nil {

@@ -39,6 +39,9 @@ type workdir struct {
 func (d *Dir) Workdir(dir, providers string) sources.Workdir { return d.workdir(dir, providers) }
 
 func (d *Dir) workdir(dir, providers string) *workdir {
+	if under := d.opts.Under; under != nil {
+		return under.workdir(dir, providers)
+	}
 	if abs, err := filepath.Abs(providers); err == nil {
 		providers = abs
 	}
@@ -223,14 +226,8 @@ func unwritable(dir string, err error) error {
 	if err == nil || errors.As(err, &stray) || disk.IsFull(err) {
 		return err
 	}
-	for at := dir; errors.Is(err, syscall.ENOTDIR); at = filepath.Dir(at) {
-		info, statErr := os.Stat(at)
-		if statErr == nil && !info.IsDir() {
-			return sources.WithHint(fmt.Errorf("%s is not a directory", at), "remove or rename it: providers are installed there")
-		}
-		if statErr == nil || at == filepath.Dir(at) {
-			break
-		}
+	if at := disk.Existing(dir); errors.Is(err, syscall.ENOTDIR) {
+		return sources.WithHint(fmt.Errorf("%s is not a directory", at), "remove or rename it: providers are installed there")
 	}
 	hints := sources.Hints(err)
 	err = fmt.Errorf("cannot create %s: %w", dir, disk.Cause(err))
@@ -298,17 +295,6 @@ func (w *workdir) installed(s sources.Stored, entry []mark) (was record, mode so
 		return was, sources.LinkHard
 	}
 	return was, ""
-}
-
-// shares reports whether the installed package shares disk space with an entry, as its first file shows.
-func (w *workdir) shares(e Entry) bool {
-	name := e.marks[0].Path
-	file := filepath.Join(w.target(e.ID), filepath.FromSlash(name))
-	if info, err := os.Stat(file); err == nil && fingerprint(file, name, info).is(e.marks[0]) {
-		return true
-	}
-	r, ok := recordIn(w.records(), e.ID)
-	return ok && r.Link == sources.LinkReflink
 }
 
 // note records the installed package in the directory home, so that it is not hashed

@@ -2,7 +2,6 @@ package report
 
 import (
 	"cmp"
-	"slices"
 	"strconv"
 	"time"
 
@@ -165,20 +164,27 @@ func usageOf(what string, a cachedir.Amount, hint string) CacheUsage {
 }
 
 // UsageOf returns the kinds of cache contents other than packages that there are, in display order.
-func UsageOf(u cachedir.Usage) []CacheUsage {
-	rows := []CacheUsage{
-		usageOf("evidence", u.Evidence, "signed checksums and keys"),
-		usageOf("records", u.Records, "root modules and locks"),
-		usageOf("in progress", u.Working, "in use by other larder processes"),
-		usageOf("archives", u.Archives, "of recent downloads; larder cache prune removes them"),
-		usageOf("interrupted", u.Interrupted, "partial downloads, resumable"),
-		usageOf("abandoned", u.Abandoned, "partial downloads; larder cache prune removes them"),
-		usageOf("leftover", u.Leftover, "from killed processes; larder cache prune removes it"),
-		usageOf("quarantine", u.Quarantine, "damaged and changed files; larder cache prune removes those in .larder/quarantine after 30 days"),
-		usageOf("foreign", u.Foreign, "files that are not part of a cache"),
-		usageOf("of others", u.Others, "temporary files and downloads; only the users who own them can remove them"),
+func UsageOf(u cachedir.Usage) (rows []CacheUsage) {
+	for _, kind := range []struct {
+		what cachedir.Content
+		hint string
+	}{
+		{cachedir.Evidence, "signed checksums and keys"},
+		{cachedir.Records, "root modules and locks"},
+		{cachedir.Working, "in use by other larder processes"},
+		{cachedir.Archives, "of recent downloads; larder cache prune removes them"},
+		{cachedir.Interrupted, "partial downloads, resumable"},
+		{cachedir.Abandoned, "partial downloads; larder cache prune removes them"},
+		{cachedir.Leftover, "from killed processes; larder cache prune removes it"},
+		{cachedir.Quarantine, "damaged and changed files; larder cache prune removes those in .larder/quarantine after 30 days"},
+		{cachedir.Foreign, "files that are not part of a cache"},
+		{cachedir.Others, "temporary files and downloads; only the users who own them can remove them"},
+	} {
+		if u[kind.what].Count > 0 {
+			rows = append(rows, usageOf(string(kind.what), u[kind.what], kind.hint))
+		}
 	}
-	return slices.DeleteFunc(rows, func(row CacheUsage) bool { return row.Count == 0 })
+	return rows
 }
 
 // A Forgotten is a package whose recorded hashes were removed.

@@ -111,8 +111,8 @@ func (s *PruneSum) KeptText() string {
 // RemovedText describes what a prune of a cache removes: "97 packages and 2 archives, 21.4 GB".
 func RemovedText(r cachedir.Removed) string {
 	b := r.Besides
-	parts := counted(ui.N(len(r.Packages), "package"), ui.N(b.Archives.Count, "archive"),
-		ui.N(b.Abandoned.Count+b.Leftover.Count+b.Quarantine.Count, "leftover"))
+	parts := counted(ui.N(len(r.Packages), "package"), ui.N(b[cachedir.Archives].Count, "archive"),
+		ui.N(b[cachedir.Abandoned].Count+b[cachedir.Leftover].Count+b[cachedir.Quarantine].Count, "leftover"))
 	if r.Empty() {
 		parts = []string{"0 packages"}
 	}

@@ -51,14 +51,13 @@ type CacheTotal struct {
 	Roots    int   `json:"roots"`
 	Size     int64 `json:"size"`
 	Prunable int64 `json:"prunable"`
-	Saved    int64 `json:"saved"`
 }
 
 // Stats shows the totals of the cache at path, and what a prune by plan would remove.
 func (o *Output) Stats(path string, plan *cachedir.Plan) {
 	listing := plan.Listing
 	totals := totalsOf(listing.Entries)
-	total := CacheTotal{len(listing.Entries), listing.Users(), plan.Size, plan.Freed, listing.Saved}
+	total := CacheTotal{len(listing.Entries), listing.Users(), plan.Size, plan.Freed}
 	if plan.Blocked != nil {
 		total.Prunable = 0
 	}
@@ -69,9 +68,6 @@ func (o *Output) Stats(path string, plan *cachedir.Plan) {
 	o.Sentence("Plugin cache %s: %s on disk, used by %s", o.Shorten(path), ui.Size(all), ui.Count(total.Roots, "root module"))
 	Table(o, usageRows(totals, total, plan))
 	Table(o, totals)
-	if total.Saved > 0 {
-		o.Sentence("Sharing packages saves %s", ui.Size(total.Saved))
-	}
 	if plan.Blocked == nil && !plan.Empty() {
 		o.Sentence("larder cache prune would remove %s", RemovedText(plan.Removed))
 	}

@@ -22,19 +22,15 @@ func (m *Root) Store() (store installer.Cache, done func(), err error) {
 		if cache, err = m.Cache(m.CacheRoot(), m.EngineCache()); err != nil {
 			return nil, nil, err
 		}
-		if cache != nil && !cache.ReadOnly() {
+		if cache != nil && cache.ReadOnly() == nil {
 			return cache, func() {}, nil
 		}
 	}
-	own, err := m.workdirStore()
+	own, err := m.workdirStore(cache)
 	if err != nil {
 		return nil, nil, err
 	}
-	done = func() { own.Close() }
-	if cache == nil {
-		return own, done, nil
-	}
-	return cachedir.Layered{Dir: cache, Own: own}, done, nil
+	return own, func() { own.Close() }, nil
 }
 
 // Memory returns the hash records of this user, for commands whose store is not the plugin
@@ -98,8 +94,8 @@ func (m *Root) Cache(root string, shared bool) (*cachedir.Dir, error) {
 			m.Output.WarnOf(fmt.Errorf("%w; continuing without a plugin cache", err))
 			return nil, nil
 		}
-		if cache.ReadOnly() && !m.Flags.ReadOnly {
-			m.tellReadOnly(root, cache.WhyReadOnly())
+		if why := cache.ReadOnly(); why != nil && !m.Flags.ReadOnly {
+			m.tellReadOnly(root, why)
 		}
 		return cache, nil
 	})
@@ -122,15 +118,16 @@ func (m *Root) EngineCache() bool {
 	return !m.Flags.NoCache && m.Config.PluginCacheDir != "" && m.CacheRoot() == m.Config.PluginCacheDir
 }
 
-// workdirStore returns the working directory as a store: it has the layout of a cache. Records
+// workdirStore returns the working directory as a store: it has the layout of a cache. There may be a cache that can't be
+// written. Records
 // are in the user's state directory, because a working directory may be a checkout with files
 // from other people.
-func (m *Root) workdirStore() (*cachedir.Dir, error) {
+func (m *Root) workdirStore(cache *cachedir.Dir) (*cachedir.Dir, error) {
 	opts, err := m.cacheOptions()
 	if err != nil {
 		return nil, err
 	}
-	opts.Workdir = true
+	opts.Workdir, opts.Under = true, cache
 	return cachedir.Open(filepath.Join(m.Config.DataDir, "providers"), opts)
 }
 
@@ -165,7 +162,6 @@ func (m *Root) cacheOptions() (cachedir.Options, error) {
 		Checks:      s.Checks,
 		Unbound:     Unbound(),
 		Paranoid:    s.Flags.Paranoid,
-		Hashes:      s.Hashes,
 		Waiting:     func(h cachedir.Holder) { s.Output.WaitingForCache(h.ID, h.Holder, h.Tofu) },
 		LockTimeout: s.Flags.LockTimeout,
 		Warn:        s.Output.WarnOf,

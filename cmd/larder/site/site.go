@@ -72,7 +72,6 @@ type Site struct {
 	mirrors    Memo[string, *fsmirror.Mirror] // by options and directory
 	warned     Memo[string, bool]             // texts of warnings
 	caches     Memo[string, *cachedir.Dir]    // by directory; nil where no cache can be opened
-	Hashes     *cachedir.Hashes               // of all caches; nil if each package is hashed where it is found
 
 	assumed, failed, notOffered atomic.Bool // see hintEngine; notOffered is a failure that another registry may not have
 

@@ -69,8 +69,7 @@ func ShowStats(ctx context.Context, s *site.Site, roots []string) error {
 	if err != nil {
 		return err
 	}
-	use.Listed = plan.Listing
-	v, err := examined(ctx, k, use)
+	v, err := k.Cache.Verify(ctx, cachedir.VerifyOptions{Listing: plan.Listing, Recorded: true})
 	if err != nil {
 		return err
 	}

@@ -52,7 +52,7 @@ func List(ctx context.Context, s *site.Site, request ListRequest) error {
 	if err != nil {
 		return err
 	}
-	v, err := examined(ctx, k, use)
+	v, err := k.Cache.Verify(ctx, cachedir.VerifyOptions{ListOptions: use, Recorded: true})
 	if err != nil {
 		return err
 	}
@@ -92,12 +92,7 @@ func List(ctx context.Context, s *site.Site, request ListRequest) error {
 	return nil
 }
 
-// examined verifies the cache, but hashes only packages whose files have changed since they were recorded.
-func examined(ctx context.Context, k *job.TargetCache, use cachedir.ListOptions) (*cachedir.Verification, error) {
-	return k.Cache.Verify(ctx, cachedir.VerifyOptions{ListOptions: use, Recorded: true})
-}
-
-// tellProblems warns about the findings of examined.
+// tellProblems warns about findings.
 func tellProblems(k *job.TargetCache, v *cachedir.Verification) {
 	if n := len(v.Findings); n > 0 {
 		k.Out.WarnHint("larder cache verify lists them", "%s in the plugin cache", ui.Count(n, "problem"))

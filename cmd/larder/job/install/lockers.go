@@ -139,21 +139,18 @@ func (l *lockers) lockStore(m *site.Root) (store installer.Cache, keeps []source
 		}
 	}
 	switch {
-	case cache != nil && !cache.ReadOnly() && l.keep:
+	case cache != nil && cache.ReadOnly() == nil && l.keep:
 		return cache, m.Platforms(), nil
-	case cache != nil && !cache.ReadOnly():
+	case cache != nil && cache.ReadOnly() == nil:
 		return cache, []sources.Platform{sources.CurrentPlatform()}, nil
 	}
-	own, err := l.openScratch(m)
-	if err != nil || cache == nil {
-		return own, nil, err
-	}
-	return cachedir.Layered{Dir: cache, Own: own}, nil, nil
+	own, err := l.openScratch(m, cache)
+	return own, nil, err
 }
 
-// openScratch opens a cache that is deleted when the command ends. All root modules share it,
-// so that each package is downloaded only once.
-func (l *lockers) openScratch(m *site.Root) (*cachedir.Dir, error) {
+// openScratch opens a cache that is deleted when the command ends, over one that can't be written, if there is one. All
+// root modules share it, so that each package is downloaded only once.
+func (l *lockers) openScratch(m *site.Root, under *cachedir.Dir) (*cachedir.Dir, error) {
 	l.noting.Lock()
 	defer l.noting.Unlock()
 	if l.scratch == nil {
@@ -164,7 +161,7 @@ func (l *lockers) openScratch(m *site.Root) (*cachedir.Dir, error) {
 		l.scratch = scratch
 	}
 	return m.OpenCache(l.scratch.Path("cache"), func(o *cachedir.Options) {
-		o.ReadOnly, o.Records = false, store.Records{} // no record outlives the run
+		o.ReadOnly, o.Records, o.Under = false, store.Records{}, under // no record outlives the run
 	})
 }
 

@@ -6,7 +6,6 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/larder-cli/larder/cachedir"
 	"github.com/larder-cli/larder/cmd/larder/job"
 	"github.com/larder-cli/larder/cmd/larder/report"
 	"github.com/larder-cli/larder/cmd/larder/site"
@@ -18,7 +17,6 @@ import (
 // returns a [report.FoundError] if it finds a problem, and another error if the verification itself fails.
 func Verify(ctx context.Context, s *site.Site, roots []string) error {
 	s.Flags.ReadOnly, s.Flags.Paranoid = true, true
-	s.Hashes = new(cachedir.Hashes)
 	v := &job.Verifying{Site: s, Refused: map[string]error{}}
 	if err := job.TakeRoots(v.Site, roots); err != nil {
 		return err
