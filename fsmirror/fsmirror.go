@@ -154,6 +154,12 @@ type Package struct {
 	Location sources.Location // either Archive or Dir
 }
 
+// Path returns the path of the package.
+func (p Package) Path() string { return p.Location.Archive + p.Location.Dir }
+
+// Unpacked reports whether the package is a directory.
+func (p Package) Unpacked() bool { return p.Location.Dir != "" }
+
 // Packages returns all packages, in byte order of their paths. A package that exists
 // more than once is in the list each time; the first is the one that the mirror uses.
 func (m *Mirror) Packages(ctx context.Context) ([]Package, error) {

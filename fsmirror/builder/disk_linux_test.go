@@ -133,7 +133,7 @@ func TestStrayInPlaceOfDirectory(t *testing.T) {
 			if err != nil {
 				return err
 			}
-			_, _, err = b.Index(ctx)
+			_, _, err = b.Index(ctx, false)
 			return errors.Join(err, b.Close())
 		},
 		"prune": func(ctx context.Context, dir string) error {

@@ -46,7 +46,7 @@ func TestWaitsEndWithTheirContext(t *testing.T) {
 	waits(map[string]func(context.Context) error{
 		"put": func(ctx context.Context) error { _, err := sourcetest.Put(ctx, b, id, d.delivery(id)); return err },
 	})
-	index := func(ctx context.Context) error { _, _, err := b.Index(ctx); return err }
+	index := func(ctx context.Context) error { _, _, err := b.Index(ctx, false); return err }
 	prune := func(ctx context.Context) error { _, err := b.Prune(ctx, &builder.Plan{}); return err }
 	must(t, errors.Join(index(t.Context()), prune(t.Context()))) // these don't wait for a download
 	altered := builder.Alter(t, b)
@@ -106,7 +106,7 @@ func TestReadOnlyCreatesNothing(t *testing.T) {
 		before, _ := filepath.Glob(filepath.Join(dir, ".*"))
 		b := open(t, dir, builder.Options{ReadOnly: true, Paranoid: true})
 		_, listed := b.List(t.Context(), builder.ListOptions{Hash: true})
-		_, _, indexed := b.Index(t.Context())
+		_, _, indexed := b.Index(t.Context(), true)
 		_, planned := b.PlanPrune(t.Context(), builder.Policy{})
 		_, verified := b.Verify(t.Context(), nil)
 		must(t, b.Close())
