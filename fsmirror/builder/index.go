@@ -316,6 +316,7 @@ func (b *Builder) packed(packages []fsmirror.Package, without map[fsmirror.Packa
 // setStays determines whether the entries of a package stay, wherever they lead.
 func (p *plan) setStays(id sources.PackageID, stays bool) {
 	for _, home := range homes(id.Provider) {
+		p.providers[home] = id.Provider
 		p.stays[document(home, id.Version)+"/"+id.Platform.String()] = stays
 	}
 }

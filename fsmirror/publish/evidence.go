@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"maps"
-	"path"
 	"slices"
 
 	"github.com/larder-cli/larder/fsmirror"
@@ -110,7 +109,7 @@ func (b *Bucket) signed(ctx context.Context, r Release, doc fsmirror.Document) (
 	}
 	var files evidence.Files
 	for i, name := range evidence.Names {
-		data, _, err := b.in.Get(ctx, path.Join(dir, name), evidence.Max)
+		data, _, err := b.in.Get(ctx, dir+name, evidence.Max)
 		switch {
 		case err != nil && !errors.Is(err, sources.ErrNotFound) && !errors.Is(err, fetch.ErrTooLarge):
 			return nil, err
