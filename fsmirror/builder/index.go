@@ -108,9 +108,6 @@ func (b *Builder) Indexed(id sources.PackageID) bool {
 	return ok
 }
 
-// A shelf holds the documents of one directory by name, as they are in the mirror.
-type shelf map[string]placed
-
 // A placed document is a document in the mirror.
 type placed struct {
 	fsmirror.Document
@@ -118,42 +115,24 @@ type placed struct {
 	err  error // why it is invalid; there is then no document
 }
 
-// readShelves reads the documents in each HOST/NAMESPACE/TYPE, including hosts in
-// punycode.
-func (b *Builder) readShelves() (map[string]shelf, error) {
-	shelves := map[string]shelf{}
-	return shelves, fs.WalkDir(os.DirFS(b.path), ".", func(name string, e fs.DirEntry, err error) error {
+// readDocuments reads the documents in each HOST/NAMESPACE/TYPE by their paths, including hosts in
+// punycode. Other programs have files with these names too.
+func (b *Builder) readDocuments() (map[string]placed, error) {
+	docs := map[string]placed{}
+	return docs, fs.WalkDir(os.DirFS(b.path), ".", func(name string, e fs.DirEntry, err error) error {
 		depth := strings.Count(name, "/")
 		_, noHost := sources.ParsePunycodeHost(name)
+		_, versioned := fsmirror.VersionOf(path.Base(name))
 		switch {
-		case err != nil || name == "." || !e.IsDir():
+		case err != nil || name == ".":
 			return err
-		case strings.HasPrefix(e.Name(), ".") || depth == 0 && noHost != nil:
+		case e.IsDir() && (depth > 2 || strings.HasPrefix(e.Name(), ".") || depth == 0 && noHost != nil):
 			return fs.SkipDir
-		case depth == 2:
-			if shelves[name], err = b.readShelf(name); err == nil {
-				err = fs.SkipDir
-			}
-			return err
+		case depth == 3 && e.Type().IsRegular() && (versioned || e.Name() == fsmirror.Index):
+			docs[name] = b.readDocument(name)
 		}
 		return nil
 	})
-}
-
-// readShelf reads the documents in a directory. Other programs have files with these names too.
-func (b *Builder) readShelf(home string) (shelf, error) {
-	entries, err := os.ReadDir(filepath.Join(b.path, filepath.FromSlash(home)))
-	if errors.Is(err, fs.ErrNotExist) {
-		err = nil
-	}
-	docs := shelf{}
-	for _, e := range entries {
-		_, versioned := fsmirror.VersionOf(e.Name())
-		if e.Type().IsRegular() && (versioned || e.Name() == fsmirror.Index) {
-			docs[e.Name()] = b.readDocument(home + "/" + e.Name())
-		}
-	}
-	return docs, err
 }
 
 func (b *Builder) readDocument(name string) (d placed) {
@@ -166,9 +145,6 @@ func (b *Builder) readDocument(name string) (d placed) {
 // document returns the path of the document of a version in the directory of a provider.
 func document(home string, v sources.Version) string { return home + "/" + v.String() + ".json" }
 
-// documents are the documents of one directory, by name.
-type documents map[string]fsmirror.Document
-
 // A step is a change to one document.
 type step struct {
 	path string
@@ -180,10 +156,11 @@ type plan struct {
 	steps   []step
 	leftOut []error // why archives in the mirror do not belong in the index
 
-	there     map[string]shelf            // by directory
-	want      map[string]documents        // what the documents are to be, by directory, without index.json
-	providers map[string]sources.Provider // by directory
-	unread    map[string]error            // why the documents of a directory have to stay as they are
+	there     map[string]placed            // by path
+	want      map[string]fsmirror.Document // what the documents are to be, by path
+	homes     map[string]bool              // the directories of these, folded
+	providers map[string]sources.Provider  // by directory
+	unread    map[string]error             // why the documents of a directory have to stay as they are
 
 	packages map[string]bool // the folded paths of all packages in the mirror's layout
 	stays    map[string]bool // whether the entry of a package stays, by the paths of its documents and its platform
@@ -197,32 +174,23 @@ func (b *Builder) plan(ctx context.Context, without map[fsmirror.Package]bool, k
 	if err != nil {
 		return p, err
 	}
-	var errs []error
-	for _, home := range slices.Sorted(maps.Keys(p.unread)) {
-		errs = append(errs, p.unread[home])
-	}
-	for _, home := range p.homes() {
-		if p.unread[home] == nil {
-			steps, err := compare(home, p.want[home], p.there[home])
-			p.steps, errs = append(p.steps, steps...), append(errs, err)
-		}
-	}
-	return p, errors.Join(errs...)
+	return p, p.compare()
 }
 
-// survey determines what the documents are and what they are to be. It reads archives by look.
+// survey determines what the documents are and what they are to be. Look returns the record of an archive.
 func (b *Builder) survey(
-	ctx context.Context, without map[fsmirror.Package]bool, keep keeping, look func(context.Context, fsmirror.Package) (record, error),
+	ctx context.Context, without map[fsmirror.Package]bool, keep keeping,
+	look func(context.Context, fsmirror.Package) (record, error),
 ) (*plan, error) {
 	p := &plan{
-		want: map[string]documents{}, providers: map[string]sources.Provider{}, unread: map[string]error{},
-		packages: map[string]bool{}, stays: map[string]bool{},
+		want: map[string]fsmirror.Document{}, homes: map[string]bool{}, providers: map[string]sources.Provider{},
+		unread: map[string]error{}, packages: map[string]bool{}, stays: map[string]bool{},
 	}
 	packages, err := b.packages(ctx)
 	if err != nil {
 		return p, err
 	}
-	if p.there, err = b.readShelves(); err != nil {
+	if p.there, err = b.readDocuments(); err != nil {
 		return p, err
 	}
 	for _, pkg := range packages {
@@ -249,49 +217,37 @@ func (b *Builder) survey(
 	if keep {
 		p.keepOthers(b)
 	}
-	for home := range p.want {
-		if err := p.complete(b, home); err != nil {
-			p.unread[home] = err
-		}
-	}
+	p.complete(b)
 	return p, nil
 }
 
-// complete adds the evidence to the documents that are wanted in a directory. On a case-insensitive file system, these may
-// be in a directory that was found under another name.
-func (p *plan) complete(b *Builder, home string) (err error) {
-	if p.there[home] == nil {
-		if p.there[home], err = b.readShelf(home); err != nil {
-			return err
+// complete adds the evidence to the documents of versions, and the lists of versions.
+func (p *plan) complete(b *Builder) {
+	for _, name := range slices.Collect(maps.Keys(p.want)) {
+		home, doc := path.Dir(name), p.want[name]
+		v, _ := fsmirror.VersionOf(path.Base(name))
+		if of, ok := p.providers[home]; ok {
+			larder, err := b.extension(sources.Release{Provider: of, Version: v})
+			if err != nil {
+				p.unread[home] = fmt.Errorf("%s: %w", name, err)
+			}
+			doc.Larder = larder
+			p.want[name] = doc
+		}
+		index := home + "/" + fsmirror.Index
+		if p.want[index].Versions == nil {
+			p.want[index] = fsmirror.Document{Versions: map[string]struct{}{}}
+		}
+		p.want[index].Versions[v.String()] = struct{}{}
+	}
+	for name := range p.want {
+		p.homes[folded(path.Dir(name))] = true
+		if _, ok := p.there[name]; !ok { // a case-insensitive file system may have it under another name
+			if doc := b.readDocument(name); !errors.Is(doc.err, fs.ErrNotExist) {
+				p.there[name] = doc
+			}
 		}
 	}
-	of, ok := p.providers[home]
-	for name, doc := range p.want[home] {
-		v, _ := fsmirror.VersionOf(name)
-		if !ok {
-			continue
-		}
-		if doc.Larder, err = b.extension(sources.Release{Provider: of, Version: v}); err != nil {
-			return fmt.Errorf("%s/%s: %w", home, name, err)
-		}
-		p.want[home][name] = doc
-	}
-	return nil
-}
-
-// homes returns the directories of the index, sorted, without those that a case-insensitive file system may not distinguish
-// from one that is wanted.
-func (p *plan) homes() (all []string) {
-	wanted := map[string]bool{}
-	for home := range p.want {
-		wanted[folded(home)] = true
-	}
-	for _, home := range slices.Sorted(maps.Keys(p.there)) {
-		if p.want[home] != nil || !wanted[folded(home)] {
-			all = append(all, home)
-		}
-	}
-	return all
 }
 
 // packed returns one archive for each package. If there are several, it prefers the
@@ -322,14 +278,11 @@ func (p *plan) setStays(id sources.PackageID, stays bool) {
 }
 
 // add adds an entry to a document.
-func (p *plan) add(home, name, platform string, entry fsmirror.Archive) {
-	if p.want[home] == nil {
-		p.want[home] = documents{}
+func (p *plan) add(name, platform string, entry fsmirror.Archive) {
+	if p.want[name].Archives == nil {
+		p.want[name] = fsmirror.Document{Archives: map[string]fsmirror.Archive{}}
 	}
-	if p.want[home][name].Archives == nil {
-		p.want[home][name] = fsmirror.Document{Archives: map[string]fsmirror.Archive{}}
-	}
-	p.want[home][name].Archives[platform] = entry
+	p.want[name].Archives[platform] = entry
 }
 
 // enter adds the entries of an archive that was read, or the reason for which it has none. The current entry of a damaged
@@ -357,8 +310,8 @@ func (p *plan) enter(b *Builder, at fsmirror.Package, r record, err error) {
 			if err != nil {
 				p.unread[home] = err
 			}
-			at, entry := at.ID, fsmirror.Archive{Hashes: hashes, URL: (&url.URL{Path: filepath.ToSlash(rel)}).String()}
-			p.add(home, at.Version.String()+".json", at.Platform.String(), entry)
+			entry := fsmirror.Archive{Hashes: hashes, URL: (&url.URL{Path: filepath.ToSlash(rel)}).String()}
+			p.add(document(home, at.ID.Version), at.ID.Platform.String(), entry)
 		}
 	}
 }
@@ -366,23 +319,20 @@ func (p *plan) enter(b *Builder, at fsmirror.Package, r record, err error) {
 // keepOthers adds the current entries that stay: those of damaged archives, and those that name no package in the mirror's
 // layout, but an archive on another server or in a directory outside the layout.
 func (p *plan) keepOthers(b *Builder) {
-	for home, docs := range p.there {
-		for name, doc := range docs {
-			if name == fsmirror.Index {
-				continue
+	for name, doc := range p.there {
+		if path.Base(name) == fsmirror.Index {
+			continue
+		}
+		if disk.IsUnread(doc.err) {
+			p.unread[path.Dir(name)] = doc.err
+		}
+		for platform, entry := range doc.Archives {
+			stays, known := p.stays[name+"/"+platform]
+			if !known {
+				stays = p.leadsElsewhere(b, name, entry.URL)
 			}
-			if disk.IsUnread(doc.err) {
-				p.unread[home] = doc.err
-			}
-			for platform, entry := range doc.Archives {
-				at := home + "/" + name
-				stays, known := p.stays[at+"/"+platform]
-				if !known {
-					stays = p.leadsElsewhere(b, at, entry.URL)
-				}
-				if _, ours := p.want[home][name].Archives[platform]; stays && !ours {
-					p.add(home, name, platform, entry)
-				}
+			if _, ours := p.want[name].Archives[platform]; stays && !ours {
+				p.add(name, platform, entry)
 			}
 		}
 	}
@@ -404,36 +354,34 @@ func (p *plan) leadsElsewhere(b *Builder, doc, text string) bool {
 // folded returns the path as a case-insensitive file system compares it.
 func folded(path string) string { return strings.ToLower(path) }
 
-// compare returns the steps for the documents of one directory. Names of versions begin with a digit, so index.json is
-// written last, and is the first to be removed.
-func compare(home string, want documents, there shelf) (steps []step, err error) {
-	if len(want) > 0 {
-		index := fsmirror.Document{Versions: map[string]struct{}{}}
-		for name := range want {
-			index.Versions[strings.TrimSuffix(name, ".json")] = struct{}{}
-		}
-		want[fsmirror.Index] = index
+// compare plans the steps. Names of versions begin with a digit, so index.json is the last document of a directory that is
+// written, and the first that is removed.
+func (p *plan) compare() error {
+	var errs []error
+	for _, home := range slices.Sorted(maps.Keys(p.unread)) {
+		errs = append(errs, p.unread[home])
 	}
-	for _, name := range slices.Sorted(maps.Keys(want)) {
-		text, err := want[name].Text()
-		if err != nil {
-			return nil, err
-		}
-		if !bytes.Equal(text, there[name].text) {
-			steps = append(steps, step{home + "/" + name, text})
+	for _, name := range slices.Sorted(maps.Keys(p.want)) {
+		text, err := p.want[name].Text()
+		errs = append(errs, err)
+		if err == nil && p.unread[path.Dir(name)] == nil && !bytes.Equal(text, p.there[name].text) {
+			p.steps = append(p.steps, step{name, text})
 		}
 	}
-	for _, name := range slices.Backward(slices.Sorted(maps.Keys(there))) {
-		_, stays := want[name]
-		switch err := there[name].err; {
-		case stays:
+	for _, name := range slices.Backward(slices.Sorted(maps.Keys(p.there))) {
+		home, err := path.Dir(name), p.there[name].err
+		wanted := p.want[home+"/"+fsmirror.Index].Versions != nil
+		_, stays := p.want[name]
+		switch {
+		case stays || p.unread[home] != nil:
+		case !wanted && p.homes[folded(home)]: // a case-insensitive file system may not distinguish the directories
 		case disk.IsUnread(err):
-			return nil, err
-		case err == nil || len(want) > 0: // otherwise it may belong to another program
-			steps = append(steps, step{path: home + "/" + name})
+			errs = append(errs, err)
+		case err == nil || wanted: // otherwise it may belong to another program
+			p.steps = append(p.steps, step{path: name})
 		}
 	}
-	return steps, nil
+	return errors.Join(errs...)
 }
 
 // extension returns the part of a VERSION.json besides the archives: the file names
@@ -461,9 +409,9 @@ func (b *Builder) apply(ctx context.Context, steps []step) error {
 			return errors.Join(append(errs, err)...)
 		}
 	}
-	failed := ""
+	failed := map[string]bool{}
 	for _, s := range steps {
-		if path.Dir(s.path) == failed {
+		if failed[path.Dir(s.path)] {
 			continue
 		}
 		err := b.change()
@@ -476,7 +424,7 @@ func (b *Builder) apply(ctx context.Context, steps []step) error {
 		}
 		if err != nil {
 			errs = append(errs, fmt.Errorf("writing the index: %w", err))
-			failed = path.Dir(s.path)
+			failed[path.Dir(s.path)] = true
 			if disk.IsFull(err) {
 				break
 			}

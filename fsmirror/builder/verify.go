@@ -103,23 +103,17 @@ func (v *verifier) add(f *store.Finding) {
 
 // subjects returns the packages as they are to be verified.
 func (v *verifier) subjects(packages []fsmirror.Package) (all []store.Subject) {
-	type form struct {
-		id       sources.PackageID
-		unpacked bool
-	}
-	first := map[form]string{}
-	used := map[sources.PackageID]bool{}
+	first := map[sources.PackageID]Entry{}
 	for _, pkg := range packages {
 		e, err := v.entry(pkg)
 		if err != nil {
 			v.found(store.Broken, v.relative(pkg.Path()), &pkg.ID, "%w", err)
 			continue
 		}
-		is := form{e.ID, e.Unpacked}
-		if other := first[is]; other != "" {
-			v.found(Twice, e.Path, &pkg.ID, "terraform and tofu use %s", other)
-		} else if !used[e.ID] {
-			first[is], used[e.ID] = e.Path, true
+		if other, ok := first[e.ID]; !ok {
+			first[e.ID] = e
+		} else if other.Unpacked == e.Unpacked {
+			v.found(Twice, e.Path, &e.ID, "terraform and tofu use %s", other.Path)
 		}
 		all = append(all, v.subject(e))
 	}
@@ -207,69 +201,54 @@ func (v *verifier) checkIndex(ctx context.Context) error {
 	for _, home := range slices.Sorted(maps.Keys(p.unread)) {
 		v.found(BadIndex, home, nil, "the evidence cannot be read: %v", p.unread[home])
 	}
-	all, exists := p.homes(), false
-	for _, home := range all {
-		exists = exists || p.there[home].isIndex()
+	isIndex, exists := map[string]bool{}, false // directories, as they are needed; others may belong to other programs
+	for name, doc := range p.there {
+		if home := path.Dir(name); doc.err == nil || p.homes[folded(home)] {
+			isIndex[home], exists = true, true
+		}
 	}
-	for _, home := range all {
-		if exists && (p.want[home] != nil || p.there[home].isIndex()) { // otherwise it may belong to another program
-			v.checkHome(home, p)
+	names := slices.AppendSeq(slices.Collect(maps.Keys(p.want)), maps.Keys(p.there))
+	slices.Sort(names)
+	for _, name := range slices.Compact(names) {
+		if home := path.Dir(name); exists && (p.homes[folded(home)] || isIndex[home]) {
+			v.checkDocument(name, p)
 		}
 	}
 	return nil
 }
 
-// isIndex reports whether a document is valid.
-func (s shelf) isIndex() bool {
-	for _, doc := range s {
-		if doc.err == nil {
-			return true
+// checkDocument compares a document with the others of its directory, and with what it should be.
+func (v *verifier) checkDocument(name string, p *plan) {
+	home, doc, want := path.Dir(name), p.there[name], p.want[name]
+	index := home + "/" + fsmirror.Index
+	if doc.err != nil && p.homes[folded(home)] {
+		v.found(BadIndex, name, nil, "it is invalid: %v", doc.err)
+	}
+	for _, version := range slices.Sorted(maps.Keys(doc.Versions)) {
+		if _, ok := p.there[home+"/"+version+".json"]; !ok && name == index {
+			v.found(BadIndex, name, nil, "it lists %s, but there is no %s.json", version, version)
 		}
 	}
-	return false
-}
-
-// checkHome compares the documents of a directory with each other, and with what they should be.
-func (v *verifier) checkHome(home string, p *plan) {
-	want, there := p.want[home], p.there[home]
-	index, listed := home+"/"+fsmirror.Index, there[fsmirror.Index].Versions
-	for _, version := range slices.Sorted(maps.Keys(listed)) {
-		if _, ok := there[version+".json"]; !ok {
-			v.found(BadIndex, index, nil, "it lists %s, but there is no %s.json", version, version)
+	version, ok := fsmirror.VersionOf(path.Base(name))
+	if !ok {
+		return
+	}
+	if _, ok := p.there[index].Versions[version.String()]; len(doc.Archives) > 0 && !ok {
+		v.found(BadIndex, index, nil, "it does not list %s, but there is a %s", version, path.Base(name))
+	}
+	of := sources.Release{Provider: p.providers[home], Version: version}
+	v.checkEvidence(name, of, doc, want)
+	for _, platform := range slices.Sorted(maps.Keys(doc.Archives)) {
+		v.checkArchive(name, version, platform, doc.Archives[platform])
+	}
+	for _, platform := range slices.Sorted(maps.Keys(want.Archives)) {
+		at, _ := resolve(name, want.Archives[platform].URL)
+		if _, ok := doc.Archives[platform]; !ok && !v.broken[at] { // larder mirror index leaves it out
+			on, _ := sources.ParsePlatform(platform)
+			id := sources.PackageID{Provider: of.Provider, Version: version, Platform: on}
+			v.found(Unindexed, name, &id, "it does not name %s", at)
 		}
 	}
-	names := slices.AppendSeq(slices.Collect(maps.Keys(want)), maps.Keys(there))
-	slices.Sort(names)
-	for _, name := range slices.Compact(names) {
-		file, doc := home+"/"+name, there[name]
-		if doc.err != nil && want != nil {
-			v.found(BadIndex, file, nil, "it is invalid: %v", doc.err)
-		}
-		version, ok := fsmirror.VersionOf(name)
-		if !ok {
-			continue
-		}
-		if _, ok := listed[version.String()]; len(doc.Archives) > 0 && !ok {
-			v.found(BadIndex, index, nil, "it does not list %s, but there is a %s", version, name)
-		}
-		of := sources.Release{Provider: p.providers[home], Version: version}
-		v.checkEvidence(file, of, doc, want[name])
-		for _, platform := range slices.Sorted(maps.Keys(doc.Archives)) {
-			v.checkArchive(file, of, platform, doc.Archives[platform])
-		}
-		for _, platform := range slices.Sorted(maps.Keys(want[name].Archives)) {
-			at, _ := resolve(file, want[name].Archives[platform].URL)
-			id := idOf(of, platform)
-			if _, ok := doc.Archives[platform]; !ok && !v.broken[at] { // larder mirror index leaves it out
-				v.found(Unindexed, file, &id, "it does not name %s", at)
-			}
-		}
-	}
-}
-
-func idOf(of sources.Release, platform string) sources.PackageID {
-	on, _ := sources.ParsePlatform(platform)
-	return sources.PackageID{Provider: of.Provider, Version: of.Version, Platform: on}
 }
 
 // checkEvidence checks a document's entry for the evidence, unless there is another finding about it.
@@ -285,7 +264,7 @@ func (v *verifier) checkEvidence(file string, of sources.Release, doc placed, wa
 }
 
 // checkArchive checks a document's entry for an archive.
-func (v *verifier) checkArchive(doc string, of sources.Release, platform string, entry fsmirror.Archive) {
+func (v *verifier) checkArchive(doc string, version sources.Version, platform string, entry fsmirror.Archive) {
 	file, ok := resolve(doc, entry.URL)
 	if !ok {
 		v.found(BadIndex, doc, nil, "the archive that it names for %s is not in the mirror: %q", platform, entry.URL)
@@ -293,7 +272,7 @@ func (v *verifier) checkArchive(doc string, of sources.Release, platform string,
 	}
 	info, err := os.Stat(v.dir.Path(file))
 	if errors.Is(err, fs.ErrNotExist) || err == nil && !info.Mode().IsRegular() {
-		v.missing(doc, file, of.Version, platform)
+		v.missing(doc, file, version, platform)
 		return
 	}
 	fresh, ok := v.fresh[file]
