@@ -43,53 +43,32 @@ func (e *DamagedError) Unwrap() []error { return e.Packages }
 // disk. It keeps the entries of damaged archives, for which it returns a [DamagedError], and
 // entries that refer to files outside the mirror's layout.
 func (b *Builder) Finish(ctx context.Context) error {
-	p, err := b.index(ctx, keepOthers, b.opts.ReadOnly)
+	p, err := b.index(ctx, indexing{keep: true}, b.opts.ReadOnly)
 	if err == nil && len(p.leftOut) > 0 {
 		err = &DamagedError{p.leftOut}
 	}
 	return err
 }
 
-// Complete is [Builder.Finish] if an earlier process was killed before it finished.
-// Otherwise it changes nothing.
-func (b *Builder) Complete(ctx context.Context) error {
-	b.mu.Lock()
-	changed := b.changed
-	b.mu.Unlock()
-	if !changed {
-		return nil
-	}
-	return b.Finish(ctx)
-}
-
 // Index is [Builder.Finish], except that it also removes entries of damaged archives, and those
 // that refer to files outside the mirror's layout. It returns the changes it made, or would make if it
 // is a dry run, and the reasons for which archives were left out.
 func (b *Builder) Index(ctx context.Context, dry bool) (changes []Change, leftOut []error, err error) {
-	p, err := b.index(ctx, dropOthers, dry)
+	p, err := b.index(ctx, indexing{}, dry)
 	for _, s := range p.steps {
 		changes = append(changes, Change{s.path, s.text == nil})
 	}
 	return changes, p.leftOut, err
 }
 
-// A keeping determines whether the index keeps entries of damaged archives, and those that name
-// no package in the mirror's layout.
-type keeping bool
-
-const (
-	keepOthers keeping = true
-	dropOthers keeping = false
-)
-
 // index plans the index, and carries out the plan unless it is a dry run. After an error, the plan has only the reasons
 // for which archives were left out.
-func (b *Builder) index(ctx context.Context, keep keeping, dry bool) (*plan, error) {
+func (b *Builder) index(ctx context.Context, how indexing, dry bool) (*plan, error) {
 	if err := b.busy.Acquire(ctx, everything); err != nil {
 		return &plan{}, err
 	}
 	defer b.busy.Release(everything)
-	p, err := b.plan(ctx, nil, keep)
+	p, err := b.plan(ctx, how)
 	if dry {
 		return p, err
 	}
@@ -166,22 +145,29 @@ type plan struct {
 	stays    map[string]bool // whether the entry of a package stays, by the paths of its documents and its platform
 }
 
-// plan plans the changes after which the index names all archives except those in without and those that cannot be read.
-// If keep is false, it then names nothing else. The index is correct after each step. The error is about directories whose
-// documents have to stay as they are.
-func (b *Builder) plan(ctx context.Context, without map[fsmirror.Package]bool, keep keeping) (*plan, error) {
-	p, err := b.survey(ctx, without, keep, b.look)
+// An indexing determines what the index names: all archives that can be read.
+type indexing struct {
+	without map[fsmirror.Package]bool // except these
+	keep    bool                      // and the present entries of damaged archives, and those that name no package in the mirror's layout
+
+	look func(context.Context, fsmirror.Package) (record, error) // returns the record of an archive; nil is [Builder.look]
+}
+
+// plan plans the changes. The index is correct after each step. The error is about directories whose documents have to stay
+// as they are.
+func (b *Builder) plan(ctx context.Context, how indexing) (*plan, error) {
+	p, err := b.survey(ctx, how)
 	if err != nil {
 		return p, err
 	}
 	return p, p.compare()
 }
 
-// survey determines what the documents are and what they are to be. Look returns the record of an archive.
-func (b *Builder) survey(
-	ctx context.Context, without map[fsmirror.Package]bool, keep keeping,
-	look func(context.Context, fsmirror.Package) (record, error),
-) (*plan, error) {
+// survey determines what the documents are and what they are to be.
+func (b *Builder) survey(ctx context.Context, how indexing) (*plan, error) {
+	if how.look == nil {
+		how.look = b.look
+	}
 	p := &plan{
 		want: map[string]fsmirror.Document{}, homes: map[string]bool{}, providers: map[string]sources.Provider{},
 		unread: map[string]error{}, packages: map[string]bool{}, stays: map[string]bool{},
@@ -199,22 +185,22 @@ func (b *Builder) survey(
 	for _, id := range b.doubted {
 		p.setStays(id, true)
 	}
-	for at := range without {
+	for at := range how.without {
 		if !at.Unpacked() {
 			p.setStays(at.ID, false)
 		}
 	}
-	for _, at := range b.packed(packages, without) {
+	for _, at := range b.packed(packages, how.without) {
 		for _, home := range homes(at.ID.Provider) {
 			p.providers[home] = at.ID.Provider
 		}
-		r, err := look(ctx, at)
+		r, err := how.look(ctx, at)
 		if ctx.Err() != nil {
 			return p, ctx.Err()
 		}
 		p.enter(b, at, r, err)
 	}
-	if keep {
+	if how.keep {
 		p.keepOthers(b)
 	}
 	p.complete(b)

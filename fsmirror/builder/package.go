@@ -372,12 +372,10 @@ func (t *tx) Improve(_ context.Context, f store.Facts) (sources.Stored, error) {
 
 // Put implements [store.Layout].
 func (t *tx) Put(ctx context.Context, f store.Facts) (sources.Stored, error) {
-	put := t.replaceArchive
 	if t.at.Unpacked() {
 		if err := t.SyncMade(ctx); err != nil {
 			return sources.Stored{}, err
 		}
-		put = t.replaceDir
 	}
 	dir, err := t.b.dir.MakeSub(path.Dir(t.b.relative(t.at.Path())))
 	if err != nil {
@@ -390,7 +388,7 @@ func (t *tx) Put(ctx context.Context, f store.Facts) (sources.Stored, error) {
 	}
 	defer dir.Close()
 	defer t.b.forgetTree()
-	if err := put(dir, filepath.Base(t.at.Path())); err != nil {
+	if err := t.move(dir, filepath.Base(t.at.Path())); err != nil {
 		return sources.Stored{}, err
 	}
 	is, err := mark(t.at)
@@ -400,32 +398,28 @@ func (t *tx) Put(ctx context.Context, f store.Facts) (sources.Stored, error) {
 	return t.added(record{Facts: f, Mark: is}), nil
 }
 
-// replaceArchive removes the old archive from the index, and moves the new one from the scratch directory to its place.
-func (t *tx) replaceArchive(in *disk.Dir, name string) error {
-	if there, err := in.Lstat(name); err == nil && there.IsDir() { // no larder has created it
+// move moves the package from the scratch directory to its place. It removes an old archive from the index before.
+func (t *tx) move(in *disk.Dir, name string) error {
+	b := t.b
+	if there, err := in.Lstat(name); !t.at.Unpacked() && err == nil && there.IsDir() { // no larder has created it
 		err := &fs.PathError{Op: "replace", Path: t.at.Path(), Err: syscall.EISDIR}
 		return sources.WithHint(error(err), "move or remove the directory")
 	}
-	t.b.mu.Lock()
-	err := errors.Join(t.b.change(), t.b.unindex(t.ID))
-	t.b.mu.Unlock()
+	b.mu.Lock()
+	err := b.change()
+	if err == nil && !t.at.Unpacked() {
+		err = b.unindex(t.ID)
+	}
+	b.mu.Unlock()
 	if err != nil {
 		return err
 	}
-	return disk.Rename(t.b.work.Dir, t.Made, in, name)
-}
-
-// replaceDir moves the new directory of a package to the place of the old one.
-func (t *tx) replaceDir(in *disk.Dir, name string) error {
-	t.b.mu.Lock()
-	err := t.b.change()
-	t.b.mu.Unlock()
-	if err != nil {
-		return err
+	if !t.at.Unpacked() { // a rename replaces a file
+		return disk.Rename(b.work.Dir, t.Made, in, name)
 	}
-	old, err := t.b.work.Replace(t.Made, in, name)
+	old, err := b.work.Replace(t.Made, in, name)
 	if err == nil && old != "" {
-		t.b.warn(t.b.work.RemoveTree(old))
+		b.warn(b.work.RemoveTree(old))
 	}
 	return err
 }

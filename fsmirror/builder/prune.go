@@ -152,7 +152,7 @@ func (b *Builder) leaveOut(ctx context.Context, going []Entry) error {
 	for _, e := range going {
 		without[e.at] = true
 	}
-	p, err := b.plan(ctx, without, keepOthers)
+	p, err := b.plan(ctx, indexing{without: without, keep: true})
 	if err == nil {
 		err = b.apply(ctx, p.steps)
 	}

@@ -188,13 +188,13 @@ func (v *verifier) done(e Entry, read record, result store.Verified) {
 // checkIndex compares the index with the one that the packages should have. A mirror without documents is a
 // filesystem mirror and requires no index.
 func (v *verifier) checkIndex(ctx context.Context) error {
-	p, err := v.survey(ctx, nil, dropOthers, func(_ context.Context, at fsmirror.Package) (record, error) {
+	p, err := v.survey(ctx, indexing{look: func(_ context.Context, at fsmirror.Package) (r record, err error) {
 		r, ok := v.fresh[v.relative(at.Path())]
 		if !ok {
-			return r, errors.New("damaged") // which is a finding
+			err = errors.New("damaged") // which is a finding
 		}
-		return r, nil
-	})
+		return r, err
+	}})
 	if err != nil {
 		return err
 	}
