@@ -210,7 +210,7 @@ func (b *Bucket) Look(ctx context.Context, r Release) (State, error) {
 		}
 		i := slices.IndexFunc(r.Packages, func(p Package) bool { return p.ID.Platform == platform })
 		if i < 0 {
-			s.Archives[platform] = "" // only its platform matters
+			s.Archives[platform] = cmp.Or(hashesOf(sources.ZH, a.Hashes)...)
 			continue
 		}
 		ours := r.Packages[i]
@@ -345,9 +345,9 @@ func (b *Bucket) Put(ctx context.Context, r Release) error {
 	}
 	if r.Evidence != nil {
 		at := locate(r)
-		dir, _ := b.object(r.Provider, at.URL)
+		dir := path.Join(evidence.Path(r.Provider, r.Version), path.Base(at.URL))
 		for i, name := range evidence.Names {
-			if _, err := b.in.Put(ctx, dir+name, r.Evidence[i], bucket.WriteOptions{CacheControl: keepContents}); err != nil {
+			if _, err := b.in.Put(ctx, dir+"/"+name, r.Evidence[i], bucket.WriteOptions{CacheControl: keepContents}); err != nil {
 				return err
 			}
 		}
