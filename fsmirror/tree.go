@@ -177,7 +177,8 @@ func (s *scanner) archive(at *place, entry fs.DirEntry) {
 		s.stray(at, "is not named %s%s_VERSION_OS_ARCH.zip", sources.FilePrefix, at.provider.Type)
 		return
 	}
-	s.found(at, entry, Package{sources.PackageID{Provider: at.provider, Version: v, Platform: platform}, sources.Location{Archive: at.path}})
+	id := sources.PackageID{Provider: at.provider, Version: v, Platform: platform}
+	s.found(at, entry, Package{id, sources.Location{Archive: at.path}})
 }
 
 func (s *scanner) platform(at *place, entry fs.DirEntry) {

@@ -110,8 +110,8 @@ type Builder struct {
 	lock    *disk.Lock
 	work    *disk.Scratch // of this run
 
-	// busy is acquired wholly for an operation on the whole mirror, and by 1 to put a package in its place. The caller has
-	// entered before that, and is not downloading: other packages would have to wait for it.
+	// busy is acquired wholly for an operation on the whole mirror, and by 1 to put a package in its place. The caller
+	// has entered before that, and is not downloading: other packages would have to wait for it.
 	busy *semaphore.Weighted
 
 	mu      sync.Mutex

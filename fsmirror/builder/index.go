@@ -50,9 +50,9 @@ func (b *Builder) Finish(ctx context.Context) error {
 	return err
 }
 
-// Index is [Builder.Finish], except that it also removes entries of damaged archives, and those
-// that refer to files outside the mirror's layout. It returns the changes it made, or would make if it
-// is a dry run, and the reasons for which archives were left out.
+// Index is [Builder.Finish], except that it also removes entries of damaged archives, and those that refer to files
+// outside the mirror's layout. It returns the changes it made, or would make if it is a dry run, and the reasons for
+// which archives were left out.
 func (b *Builder) Index(ctx context.Context, dry bool) (changes []Change, leftOut []error, err error) {
 	p, err := b.index(ctx, indexing{}, dry)
 	for _, s := range p.steps {
@@ -132,6 +132,7 @@ type step struct {
 
 // A plan is how to make the index match the archives.
 type plan struct {
+	b       *Builder
 	steps   []step
 	leftOut []error // why archives in the mirror do not belong in the index
 
@@ -148,13 +149,14 @@ type plan struct {
 // An indexing determines what the index names: all archives that can be read.
 type indexing struct {
 	without map[fsmirror.Package]bool // except these
-	keep    bool                      // and the present entries of damaged archives, and those that name no package in the mirror's layout
+	keep    bool                      // and present entries: of damaged archives, and of others than packages of the mirror
 
-	look func(context.Context, fsmirror.Package) (record, error) // returns the record of an archive; nil is [Builder.look]
+	// Look returns the record of an archive. Nil is [Builder.look].
+	look func(context.Context, fsmirror.Package) (record, error)
 }
 
-// plan plans the changes. The index is correct after each step. The error is about directories whose documents have to stay
-// as they are.
+// plan plans the changes. The index is correct after each step. The error is about directories whose documents have to
+// stay as they are.
 func (b *Builder) plan(ctx context.Context, how indexing) (*plan, error) {
 	p, err := b.survey(ctx, how)
 	if err != nil {
@@ -169,7 +171,7 @@ func (b *Builder) survey(ctx context.Context, how indexing) (*plan, error) {
 		how.look = b.look
 	}
 	p := &plan{
-		want: map[string]fsmirror.Document{}, homes: map[string]bool{}, providers: map[string]sources.Provider{},
+		b: b, want: map[string]fsmirror.Document{}, homes: map[string]bool{}, providers: map[string]sources.Provider{},
 		unread: map[string]error{}, packages: map[string]bool{}, stays: map[string]bool{},
 	}
 	packages, err := b.packages(ctx)
@@ -198,22 +200,22 @@ func (b *Builder) survey(ctx context.Context, how indexing) (*plan, error) {
 		if ctx.Err() != nil {
 			return p, ctx.Err()
 		}
-		p.enter(b, at, r, err)
+		p.enter(at, r, err)
 	}
 	if how.keep {
-		p.keepOthers(b)
+		p.keepOthers()
 	}
-	p.complete(b)
+	p.complete()
 	return p, nil
 }
 
 // complete adds the evidence to the documents of versions, and the lists of versions.
-func (p *plan) complete(b *Builder) {
+func (p *plan) complete() {
 	for _, name := range slices.Collect(maps.Keys(p.want)) {
 		home, doc := path.Dir(name), p.want[name]
 		v, _ := fsmirror.VersionOf(path.Base(name))
 		if of, ok := p.providers[home]; ok {
-			larder, err := b.extension(sources.Release{Provider: of, Version: v})
+			larder, err := p.b.extension(sources.Release{Provider: of, Version: v})
 			if err != nil {
 				p.unread[home] = fmt.Errorf("%s: %w", name, err)
 			}
@@ -229,7 +231,7 @@ func (p *plan) complete(b *Builder) {
 	for name := range p.want {
 		p.homes[folded(path.Dir(name))] = true
 		if _, ok := p.there[name]; !ok { // a case-insensitive file system may have it under another name
-			if doc := b.readDocument(name); !errors.Is(doc.err, fs.ErrNotExist) {
+			if doc := p.b.readDocument(name); !errors.Is(doc.err, fs.ErrNotExist) {
 				p.there[name] = doc
 			}
 		}
@@ -271,9 +273,9 @@ func (p *plan) add(name, platform string, entry fsmirror.Archive) {
 	p.want[name].Archives[platform] = entry
 }
 
-// enter adds the entries of an archive that was read, or the reason for which it has none. The current entry of a damaged
-// archive stays: clients refuse the archive, and without the entry they would choose another version.
-func (p *plan) enter(b *Builder, at fsmirror.Package, r record, err error) {
+// enter adds the entries of an archive that was read, or the reason for which it has none. The current entry of a
+// damaged archive stays: clients refuse the archive, and without the entry they would choose another version.
+func (p *plan) enter(at fsmirror.Package, r record, err error) {
 	switch {
 	case disk.IsUnread(err): // its entry may be correct
 		for _, home := range homes(at.ID.Provider) {
@@ -292,7 +294,7 @@ func (p *plan) enter(b *Builder, at fsmirror.Package, r record, err error) {
 		}
 		slices.Sort(hashes)
 		for _, home := range homes(at.ID.Provider) {
-			rel, err := filepath.Rel(b.dir.Path(home), at.Path())
+			rel, err := filepath.Rel(p.b.dir.Path(home), at.Path())
 			if err != nil {
 				p.unread[home] = err
 			}
@@ -302,9 +304,9 @@ func (p *plan) enter(b *Builder, at fsmirror.Package, r record, err error) {
 	}
 }
 
-// keepOthers adds the current entries that stay: those of damaged archives, and those that name no package in the mirror's
-// layout, but an archive on another server or in a directory outside the layout.
-func (p *plan) keepOthers(b *Builder) {
+// keepOthers adds the current entries that stay: those of damaged archives, and those that name no package in the
+// mirror's layout, but an archive on another server or in a directory outside the layout.
+func (p *plan) keepOthers() {
 	for name, doc := range p.there {
 		if path.Base(name) == fsmirror.Index {
 			continue
@@ -315,7 +317,7 @@ func (p *plan) keepOthers(b *Builder) {
 		for platform, entry := range doc.Archives {
 			stays, known := p.stays[name+"/"+platform]
 			if !known {
-				stays = p.leadsElsewhere(b, name, entry.URL)
+				stays = p.leadsElsewhere(name, entry.URL)
 			}
 			if _, ours := p.want[name].Archives[platform]; stays && !ours {
 				p.add(name, platform, entry)
@@ -326,13 +328,13 @@ func (p *plan) keepOthers(b *Builder) {
 
 // leadsElsewhere reports whether a URL in a document refers to another server, or to
 // a file in the mirror that is not a package in the layout.
-func (p *plan) leadsElsewhere(b *Builder, doc, text string) bool {
+func (p *plan) leadsElsewhere(doc, text string) bool {
 	file, ok := resolve(doc, text)
 	if !ok {
 		_, err := url.Parse(text)
 		return err == nil && text != ""
 	}
-	file = b.dir.Path(file)
+	file = p.b.dir.Path(file)
 	info, err := os.Stat(file)
 	return err == nil && info.Mode().IsRegular() && !p.packages[folded(file)]
 }
@@ -340,8 +342,8 @@ func (p *plan) leadsElsewhere(b *Builder, doc, text string) bool {
 // folded returns the path as a case-insensitive file system compares it.
 func folded(path string) string { return strings.ToLower(path) }
 
-// compare plans the steps. Names of versions begin with a digit, so index.json is the last document of a directory that is
-// written, and the first that is removed.
+// compare plans the steps. Names of versions begin with a digit, so index.json is the last document of a directory
+// that is written, and the first that is removed.
 func (p *plan) compare() error {
 	var errs []error
 	for _, home := range slices.Sorted(maps.Keys(p.unread)) {
@@ -383,8 +385,8 @@ func (b *Builder) extension(of sources.Release) (*evidence.Extension, error) {
 	return &evidence.Extension{Evidence: evidence.Locate(of.Provider, of.Version, files)}, nil
 }
 
-// apply writes the records, syncs the evidence, and then carries out the steps. After an error, it carries out those for
-// other directories.
+// apply writes the records, syncs the evidence, and then carries out the steps. After an error, it carries out those
+// for other directories.
 func (b *Builder) apply(ctx context.Context, steps []step) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -440,8 +442,8 @@ func (b *Builder) unindexEvidence(of sources.Release, s *sources.Signed) error {
 	})
 }
 
-// edit changes the documents of a version, until they are complete again. A document that then names no archive stays in
-// index.json: clients fail, and do not choose another version. So does an invalid one.
+// edit changes the documents of a version, until they are complete again. A document that then names no archive stays
+// in index.json: clients fail, and do not choose another version. So does an invalid one.
 func (b *Builder) edit(of sources.Release, change func(*fsmirror.Document)) error {
 	for _, home := range homes(of.Provider) {
 		name := document(home, of.Version)

@@ -39,7 +39,8 @@ func (e *ChangedError) Error() string {
 // place returns a package in its standard place.
 func (b *Builder) place(id sources.PackageID, unpacked bool) fsmirror.Package {
 	if unpacked {
-		return fsmirror.Package{ID: id, Location: sources.Location{Dir: filepath.Join(b.path, filepath.FromSlash(id.Path()))}}
+		dir := filepath.Join(b.path, filepath.FromSlash(id.Path()))
+		return fsmirror.Package{ID: id, Location: sources.Location{Dir: dir}}
 	}
 	file := filepath.Join(b.path, filepath.FromSlash(home(id.Provider)), id.Filename())
 	return fsmirror.Package{ID: id, Location: sources.Location{Archive: file}}
@@ -57,9 +58,9 @@ func keyOf(at fsmirror.Package) string {
 	return key
 }
 
-// openLedgers prepares the records: those of the packages are in this user's state directory, or in the mirror if several
-// machines share the key. The mirror keeps the removals for all users: a user who can write there could also remove the
-// packages.
+// openLedgers prepares the records: those of the packages are in this user's state directory, or in the mirror if
+// several machines share the key. The mirror keeps the removals for all users: a user who can write there could also
+// remove the packages.
 func (b *Builder) openLedgers() {
 	beside := func(at string) store.LedgerOptions {
 		opts := b.opts.Records.Beside(b.dir, at)
@@ -91,8 +92,9 @@ func (b *Builder) recall(at fsmirror.Package) (record, error) {
 // note records a package.
 func (b *Builder) note(at fsmirror.Package, r record) { b.ledger.Set(at.ID.Provider, keyOf(at), r) }
 
-// learn records what was proved about a package, for all stores of this user. It ignores claims of the mirror alone, and
-// contents that differ from the known ones. Otherwise, the maker of a mirror would decide which packages are genuine.
+// learn records what was proved about a package, for all stores of this user. It ignores claims of the mirror alone,
+// and contents that differ from the known ones. Otherwise, the maker of a mirror would decide which packages are
+// genuine.
 func (b *Builder) learn(id sources.PackageID, f store.Facts) {
 	if b.opts.Judge.Report(id.Provider, f.Proof).Verdict <= sources.MirrorEvidence || f.ZH == "" {
 		return
@@ -303,7 +305,9 @@ type tx struct {
 
 // Begin begins a transaction, see [sources.Tx]. [Builder.Finish] adds the package to
 // the index. A mirror records hashes only for packages that it has.
-func (b *Builder) Begin(ctx context.Context, id sources.PackageID, purpose sources.Purpose) (held sources.Held, _ sources.Tx, err error) {
+func (b *Builder) Begin(
+	ctx context.Context, id sources.PackageID, purpose sources.Purpose,
+) (held sources.Held, _ sources.Tx, err error) {
 	if purpose != sources.ToStore {
 		return held, nil, sources.InPackage(id, fmt.Errorf("hashing for a mirror: %w", errors.ErrUnsupported))
 	}

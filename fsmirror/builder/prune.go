@@ -69,8 +69,8 @@ func (p *Plan) Add(e Entry) {
 	}
 }
 
-// PlanRemoval returns a plan that removes the packages with these archives, and unpacked ones that came from them. It also
-// returns the packages that have other contents.
+// PlanRemoval returns a plan that removes the packages with these archives, and unpacked ones that came from them. It
+// also returns the packages that have other contents.
 func (b *Builder) PlanRemoval(
 	ctx context.Context, archives map[sources.PackageID]sources.Hash,
 ) (*Plan, []sources.PackageID, error) {
@@ -182,7 +182,8 @@ func (b *Builder) remove(at fsmirror.Package) error {
 	return nil
 }
 
-// tidy removes the evidence for versions that have no package left, and the directories that removed packages leave empty.
+// tidy removes the evidence for versions that have no package left, and the directories that removed packages leave
+// empty.
 func (b *Builder) tidy(ctx context.Context, gone []Entry) error {
 	left, err := b.packages(ctx)
 	if err != nil {

@@ -296,7 +296,8 @@ func (v *verifier) missing(doc, file string, version sources.Version, platform s
 	id, err := sources.ParsePackageID(path.Dir(doc), version.String(), platform)
 	if err == nil && file == v.relative(v.place(id, false).Path()) {
 		missing = &id // which will replace it
-		v.Findings = slices.DeleteFunc(v.Findings, func(f *store.Finding) bool { return f.Kind == Astray && f.Path == file })
+		isStray := func(f *store.Finding) bool { return f.Kind == Astray && f.Path == file }
+		v.Findings = slices.DeleteFunc(v.Findings, isStray)
 	}
 	if _, err := v.dir.Lstat(file); err != nil {
 		v.found(store.Missing, doc, missing, "it names %s, which does not exist", file)

@@ -223,8 +223,8 @@ func (b *Bucket) Look(ctx context.Context, r Release) (State, error) {
 	return s, err
 }
 
-// compare returns the zh: hash of a package if a document names an archive with the same contents, and the hash of the archive
-// if its contents differ. Without hashes to compare, it returns "".
+// compare returns the zh: hash of a package if a document names an archive with the same contents, and the hash of the
+// archive if its contents differ. Without hashes to compare, it returns "".
 func compare(a fsmirror.Archive, p Package) sources.Hash {
 	for _, scheme := range []string{sources.ZH, sources.H1} {
 		ours, theirs := hashesOf(scheme, p.Hashes), hashesOf(scheme, a.Hashes)
@@ -259,7 +259,8 @@ func (b *Bucket) exists(c *contents, a fsmirror.Archive, p Package) bool {
 		return true
 	}
 	is, exists := c.objects[inHome]
-	sized := is.Size == p.Size || len(hashesOf(sources.ZH, a.Hashes)) == 0 // an archive that was packed again has another size
+	packedAgain := len(hashesOf(sources.ZH, a.Hashes)) == 0 // it may have another size
+	sized := packedAgain || is.Size == p.Size
 	return exists && sized && (inHome == urlOf(p) || !strings.HasPrefix(inHome, archives))
 }
 
@@ -347,7 +348,8 @@ func (b *Bucket) Put(ctx context.Context, r Release) error {
 		at := locate(r)
 		dir := path.Join(evidence.Path(r.Provider, r.Version), path.Base(at.URL))
 		for i, name := range evidence.Names {
-			if _, err := b.in.Put(ctx, dir+"/"+name, r.Evidence[i], bucket.WriteOptions{CacheControl: keepContents}); err != nil {
+			_, err := b.in.Put(ctx, dir+"/"+name, r.Evidence[i], bucket.WriteOptions{CacheControl: keepContents})
+			if err != nil {
 				return err
 			}
 		}
@@ -434,11 +436,12 @@ func (b *Bucket) rests(ctx context.Context, c *contents, p sources.Provider) (na
 	return names, nil
 }
 
-// isArchive reports whether an object in the directory of a provider is an archive. Documents may name any other object as
-// well.
+// isArchive reports whether an object in the directory of a provider is an archive. Documents may name any other
+// object as well.
 func isArchive(inHome string) bool {
 	dir, file := path.Split(inHome)
-	return (dir == "" || strings.HasPrefix(dir, archives)) && strings.HasPrefix(file, sources.FilePrefix) && strings.HasSuffix(file, ".zip")
+	isPackage := strings.HasPrefix(file, sources.FilePrefix) && strings.HasSuffix(file, ".zip")
+	return isPackage && (dir == "" || strings.HasPrefix(dir, archives))
 }
 
 // Remove implements [Target].
@@ -491,9 +494,9 @@ func (b *Bucket) Remove(ctx context.Context, p sources.Provider, packages []sour
 	return b.in.Delete(ctx, slices.DeleteFunc(slices.Compact(rests), b.named(c, p))...)
 }
 
-// named returns a function that reports whether a document of a provider names an archive. Documents of other programs may
-// name it through another server or with a query, so only the end of the path counts: the file, and the directory before
-// it, which is the SHA-256 of an archive, or the type of the provider.
+// named returns a function that reports whether a document of a provider names an archive. Documents of other programs
+// may name it through another server or with a query, so only the end of the path counts: the file, and the directory
+// before it, which is the SHA-256 of an archive, or the type of the provider.
 func (b *Bucket) named(c *contents, p sources.Provider) func(name string) bool {
 	endOf := func(name string) string {
 		dir, file := path.Split(path.Clean("/" + name))

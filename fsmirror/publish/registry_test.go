@@ -39,15 +39,12 @@ type registry struct {
 }
 
 // inRegistries runs a test with each kind of registry.
-func inRegistries(t *testing.T, login bool, test func(r *registry)) {
+func inRegistries(t *testing.T, test func(r *registry)) {
 	t.Run("memory", func(t *testing.T) {
 		w := sourcetest.New(t)
-		if login {
-			w.OCI().Login(sourcetest.RegistryUser, sourcetest.RegistryPassword, true)
-		}
 		test(&registry{t, w.OCI().Host, transportOf(w), nil})
 	})
-	inProgram(t, login, test)
+	inProgram(t, test)
 }
 
 // transportOf returns a function that returns transports to the servers of a world.
@@ -56,9 +53,9 @@ func transportOf(w *sourcetest.World) func() *http.Transport {
 }
 
 // inProgram runs a test with a registry in a process of its own.
-func inProgram(t *testing.T, login bool, test func(r *registry)) {
+func inProgram(t *testing.T, test func(r *registry)) {
 	t.Run("registry", func(t *testing.T) {
-		s := sourcetest.NewRegistry(t, login)
+		s := sourcetest.NewRegistry(t, false)
 		test(&registry{t, s.Host, s.Transport, s})
 	})
 }
@@ -255,7 +252,7 @@ func hashes(releases ...publish.Release) (all []string) {
 const provider = "example.com/acme/widget"
 
 func TestPush(t *testing.T) {
-	inRegistries(t, false, func(r *registry) {
+	inRegistries(t, func(r *registry) {
 		one := released(r.T, provider, "1.0.0", 3<<20, "linux_amd64", "darwin_arm64")
 		two := released(r.T, provider, "1.1.0+build.1", 100, "linux_amd64")
 		one.Evidence = signed(r.T, "https://example.com/1")
@@ -302,7 +299,7 @@ func TestPush(t *testing.T) {
 
 // An upload continues after connections broke.
 func TestBrokenConnections(t *testing.T) {
-	inRegistries(t, false, func(r *registry) {
+	inRegistries(t, func(r *registry) {
 		for _, size := range []int{600 << 10, 6 << 20} {
 			for _, after := range []int64{300 << 10, 4 << 20} {
 				if int64(size) < after {
@@ -320,32 +317,9 @@ func TestBrokenConnections(t *testing.T) {
 	})
 }
 
-func TestCredentials(t *testing.T) {
-	with := func(password string) oci.Access {
-		return oci.Access{Push: true, Credentials: func(context.Context, oci.Repository) (oci.Credentials, error) {
-			if password == "" {
-				return oci.Credentials{}, nil
-			}
-			return oci.Credentials{Username: sourcetest.RegistryUser, Password: password}, nil
-		}, Hint: func(_ oci.Repository, sent bool) string { return fmt.Sprint("sent: ", sent) }}
-	}
-	inRegistries(t, true, func(r *registry) {
-		one := released(r.T, provider, "1.0.0", 3<<20, "linux_amd64")
-		for _, password := range []string{"", "a-wrong-password"} {
-			_, err := publish.Push(r.Context(), r.client(with(password)), []publish.Release{one}, publish.Options{})
-			sourcetest.Require(r, errors.Is(err, fetch.ErrUnauthorized), "error %v", err)
-			sourcetest.EqualSlices(r, sources.Hints(err), []string{fmt.Sprint("sent: ", password != "")}, "hints")
-			sourcetest.Expect(r, !strings.Contains(err.Error(), "a-wrong-password"), "error %v", err)
-		}
-		good := with(sourcetest.RegistryPassword)
-		r.push(r.client(good), publish.Options{}, one)
-		sourcetest.EqualSlices(r, r.contents(provider, good), hashes(one), "contents")
-	})
-}
-
 // Many pushers change the same repository, one at a time, while many readers read it. Readers never see less than before, and nothing is lost.
 func TestPushersAndReaders(t *testing.T) {
-	inRegistries(t, false, func(r *registry) {
+	inRegistries(t, func(r *registry) {
 		platforms := []string{"linux_amd64", "linux_arm64", "darwin_arm64", "windows_amd64", "freebsd_amd64"}
 		var all []publish.Release
 		var pushers sync.WaitGroup
@@ -436,7 +410,7 @@ func TestKilledPusher(t *testing.T) {
 
 // A registry that crashes and starts again meanwhile has what was pushed.
 func TestCrash(t *testing.T) {
-	inProgram(t, false, func(r *registry) {
+	inProgram(t, func(r *registry) {
 		var all []publish.Release
 		for i := range 8 {
 			all = append(all, released(r.T, provider, fmt.Sprintf("1.%d.0", i), 4<<20, "linux_amd64"))

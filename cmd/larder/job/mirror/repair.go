@@ -84,10 +84,11 @@ func (r *repair) run(ctx context.Context) error {
 	dir := site.ShellQuoted(r.typed)
 	for _, f := range v.Findings {
 		do, failed := r.Remedy(f), error(nil)
+		isAbout := func(c builder.Change) bool { return c.Path == f.Path }
 		switch {
 		case do == builder.Replace:
 			failed = r.again[damaged{*f.Package, builder.Unpacked(f)}]
-		case do == builder.Correct && slices.ContainsFunc(differ, func(c builder.Change) bool { return c.Path == f.Path }):
+		case do == builder.Correct && slices.ContainsFunc(differ, isAbout):
 			const hint = "larder mirror index %s removes entries of files that are not in the mirror"
 			failed = sources.WithHint(error(f), hint, dir)
 		case do == builder.Nothing:
