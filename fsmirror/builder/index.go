@@ -103,8 +103,9 @@ func (b *Builder) readDocuments() (map[string]placed, error) {
 		_, noHost := sources.ParsePunycodeHost(name)
 		_, versioned := fsmirror.VersionOf(path.Base(name))
 		switch {
-		case err != nil || name == ".":
-			return err
+		case err != nil:
+			return fmt.Errorf("reading %s: %w", filepath.Join(b.path, filepath.FromSlash(name)), disk.Cause(err))
+		case name == ".":
 		case e.IsDir() && (depth > 2 || strings.HasPrefix(e.Name(), ".") || depth == 0 && noHost != nil):
 			return fs.SkipDir
 		case depth == 3 && e.Type().IsRegular() && (versioned || e.Name() == fsmirror.Index):

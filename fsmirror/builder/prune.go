@@ -121,6 +121,11 @@ func (b *Builder) Prune(ctx context.Context, p *Plan) (gone []Entry, err error) 
 		return nil, err
 	}
 	defer b.busy.Release(everything)
+	for _, e := range p.Remove { // a process that is killed then loses none of the removals
+		if was, _ := b.recall(e.at); !p.Evicts {
+			b.removed.Set(e.ID.Provider, store.KeyOf(e.ID), was.ZH)
+		}
+	}
 	if err := b.leaveOut(ctx, p.Remove); err != nil {
 		return nil, disk.Explain(err, b.opts.Place)
 	}
@@ -130,15 +135,11 @@ func (b *Builder) Prune(ctx context.Context, p *Plan) (gone []Entry, err error) 
 			errs = append(errs, ctx.Err())
 			break
 		}
-		was, _ := b.recall(e.at)
 		if err := b.remove(e.at); err != nil {
 			errs = append(errs, sources.InPackage(e.ID, err))
 			continue
 		}
 		gone = append(gone, e)
-		if !p.Evicts {
-			b.removed.Set(e.ID.Provider, store.KeyOf(e.ID), was.ZH)
-		}
 	}
 	errs = append(errs, b.tidy(context.WithoutCancel(ctx), gone), b.writeRecords(ctx))
 	b.mu.Lock()
@@ -206,7 +207,7 @@ func (b *Builder) tidy(ctx context.Context, gone []Entry) error {
 }
 
 // WasRemoved reports whether Larder has removed a package with this archive from the mirror, and not only to
-// make space. The package may have been added again.
+// make space. If that was interrupted, the package may be there.
 func (b *Builder) WasRemoved(id sources.PackageID, zh sources.Hash) bool {
 	was, err := b.removed.Find(id.Provider, store.KeyOf(id))
 	return err == nil && (was == "" || was == zh)
