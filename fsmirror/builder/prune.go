@@ -115,12 +115,19 @@ func (b *Builder) Missing(of sources.Release) (all []Entry) {
 
 // Prune removes the packages of the plan, first from the index and then from the
 // disk. It returns the removed packages, once everything is on the disk. If it is
-// interrupted, the index still names only existing packages.
+// interrupted, the index still names only existing packages. An empty plan completes what an earlier process that was
+// killed has begun, and otherwise changes nothing.
 func (b *Builder) Prune(ctx context.Context, p *Plan) (gone []Entry, err error) {
 	if err := b.busy.Acquire(ctx, everything); err != nil {
 		return nil, err
 	}
 	defer b.busy.Release(everything)
+	b.mu.Lock()
+	changed := b.changed
+	b.mu.Unlock()
+	if len(p.Remove) == 0 && !changed {
+		return nil, nil
+	}
 	for _, e := range p.Remove { // a process that is killed then loses none of the removals
 		if was, _ := b.recall(e.at); !p.Evicts {
 			b.removed.Set(e.ID.Provider, store.KeyOf(e.ID), was.ZH)
