@@ -110,22 +110,18 @@ func (b *Bucket) document(ctx context.Context, c *contents, r sources.Release) (
 	if _, ok := c.objects[r.Version.String()+".json"]; ok {
 		doc, err = b.read(ctx, documentOf(r))
 	}
-	if err == nil {
-		err = c.note(r.Version, doc)
+	if err != nil {
+		return doc, err
 	}
-	return doc, err
-}
-
-// note records a document that was read or written.
-func (c *contents) note(v sources.Version, doc document) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.documents[v] = doc
-	if c.size += doc.size; c.size <= maxDocuments {
-		return nil
+	c.documents[r.Version] = doc
+	if c.size += doc.size; c.size > maxDocuments {
+		dir := strings.TrimSuffix(home(r.Provider), "/")
+		err = fmt.Errorf("%s/%s: the documents are too large, together more than %d bytes", b, dir, maxDocuments)
+		err = sources.WithHint(err, "find out which program has written them; Larder's have a few kilobytes")
 	}
-	err := fmt.Errorf("the documents of a provider are too large, together more than %d bytes", maxDocuments)
-	return sources.WithHint(err, "find out which program has written them; Larder's have a few kilobytes")
+	return doc, err
 }
 
 // Slot implements [Target].
@@ -355,10 +351,12 @@ func (b *Bucket) Put(ctx context.Context, r Release) error {
 		}
 		doc.Larder = &evidence.Extension{Evidence: at}
 	}
-	if doc, err = b.write(ctx, documentOf(r.Release), doc); err != nil {
-		return err
+	if doc, err = b.write(ctx, documentOf(r.Release), doc); err == nil {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.documents[r.Version] = doc
 	}
-	return c.note(r.Version, doc)
+	return err
 }
 
 // Present implements [Target].
