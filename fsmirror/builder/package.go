@@ -77,7 +77,7 @@ func (b *Builder) openLedgers() {
 	b.removed = store.NewLedger[sources.Hash](opts)
 }
 
-// writeRecords writes the records. A failure costs a rehash, and is a warning, unless it is about removals.
+// writeRecords writes the records. It returns an error only about removals: other failures cost a rehash.
 func (b *Builder) writeRecords(ctx context.Context) error {
 	b.warn(errors.Join(b.ledger.WriteAll(ctx), b.known.WriteAll(ctx)))
 	return b.removed.WriteAll(ctx)
