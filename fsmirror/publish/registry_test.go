@@ -212,9 +212,9 @@ func changes(result publish.Result) (all []string) {
 
 // contents returns VERSION PLATFORM HASH of all packages of a provider, as a new client reads them, and the origin of the evidence
 // of each version.
-func (r *registry) contents(provider string, access oci.Access) (all []string) {
+func (r *registry) contents(provider string) (all []string) {
 	r.Helper()
-	c, p := r.client(access), sourcetest.Address(r, provider)
+	c, p := r.client(oci.Access{}), sourcetest.Address(r, provider)
 	list, err := c.Mirror.Versions(r.Context(), p)
 	if errors.Is(err, sources.ErrNotFound) {
 		return nil
@@ -262,7 +262,7 @@ func TestPush(t *testing.T) {
 		sourcetest.EqualSlices(r, c.network.uploads(), nil, "requests of a dry run")
 		sourcetest.EqualSlices(r, r.push(c, publish.Options{}, one, two),
 			[]string{"1.0.0 darwin_arm64 added", "1.0.0 linux_amd64 added", "1.1.0+build.1 linux_amd64 added"}, "changes")
-		sourcetest.EqualSlices(r, r.contents(provider, oci.Access{}), hashes(one, two), "contents")
+		sourcetest.EqualSlices(r, r.contents(provider), hashes(one, two), "contents")
 
 		// The same process, and another one, upload nothing again.
 		for _, again := range []*client{c, r.pusher()} {
@@ -276,7 +276,7 @@ func TestPush(t *testing.T) {
 		otherEvidence.Evidence = signed(r.T, "https://example.com/2")
 		sourcetest.EqualSlices(r, r.push(c, publish.Options{}, otherEvidence, two), nil, "changes with other evidence")
 		sourcetest.EqualSlices(r, c.network.uploads(), nil, "requests with other evidence")
-		sourcetest.EqualSlices(r, r.contents(provider, oci.Access{}), hashes(one, two), "contents with other evidence")
+		sourcetest.EqualSlices(r, r.contents(provider), hashes(one, two), "contents with other evidence")
 
 		// Other contents are refused.
 		other := released(r.T, provider, "1.0.0", 200, "linux_amd64")
@@ -289,11 +289,11 @@ func TestPush(t *testing.T) {
 		sourcetest.EqualSlices(r, r.push(c, publish.Options{Replace: true}, other), []string{"1.0.0 linux_amd64 replaced"}, "changes")
 		both := one
 		both.Packages, both.Evidence = []publish.Package{other.Packages[0], one.Packages[1]}, other.Evidence
-		sourcetest.EqualSlices(r, r.contents(provider, oci.Access{}), hashes(both, two), "contents after a replacement")
+		sourcetest.EqualSlices(r, r.contents(provider), hashes(both, two), "contents after a replacement")
 
 		// What the mirror doesn't have is removed.
 		sourcetest.EqualSlices(r, r.push(c, publish.Options{Prune: func(sources.PackageID) bool { return true }}, other), []string{"1.0.0 darwin_arm64 removed", "1.1.0+build.1 linux_amd64 removed"}, "changes")
-		sourcetest.EqualSlices(r, r.contents(provider, oci.Access{}), hashes(other), "contents after pruning")
+		sourcetest.EqualSlices(r, r.contents(provider), hashes(other), "contents after pruning")
 	})
 }
 
@@ -310,7 +310,7 @@ func TestBrokenConnections(t *testing.T) {
 				c.network.left.Store(after)
 				var done, of atomic.Int64
 				r.push(c, publish.Options{Replace: true, Report: func(is, all int64) { done.Store(is); of.Store(all) }}, one)
-				sourcetest.EqualSlices(r, r.contents(provider, oci.Access{}), hashes(one), "contents")
+				sourcetest.EqualSlices(r, r.contents(provider), hashes(one), "contents")
 				sourcetest.Expect(r, c.network.left.Load() == 0 && done.Load() == int64(size) && of.Load() == int64(size), "reported %d of %d bytes; %d left", done.Load(), of.Load(), c.network.left.Load())
 			}
 		}
@@ -374,7 +374,7 @@ func TestPushersAndReaders(t *testing.T) {
 		readers.Wait()
 		want := hashes(all...)
 		slices.Sort(want)
-		sourcetest.EqualSlices(r, r.contents(provider, oci.Access{}), want, "contents")
+		sourcetest.EqualSlices(r, r.contents(provider), want, "contents")
 	})
 }
 
@@ -399,12 +399,12 @@ func TestKilledPusher(t *testing.T) {
 		cancel()
 		sent = requests.sent.Load()
 		whole := hashes(one, two)
-		for _, line := range r.contents(name, oci.Access{}) {
+		for _, line := range r.contents(name) {
 			sourcetest.Expect(t, slices.Contains(whole, line), "%s is not what was pushed", line)
 		}
 		check(t, r.pusher().SetLease(t.Context(), sourcetest.Address(t, name), "")) // as if it had expired
 		r.push(r.pusher(), publish.Options{}, one, two)
-		sourcetest.EqualSlices(t, r.contents(name, oci.Access{}), whole, "contents")
+		sourcetest.EqualSlices(t, r.contents(name), whole, "contents")
 	}
 }
 
@@ -431,6 +431,6 @@ func TestCrash(t *testing.T) {
 		r.running.Stop()
 		r.running.Start()
 		check(r, <-done)
-		sourcetest.EqualSlices(r, r.contents(provider, oci.Access{}), hashes(all...), "contents")
+		sourcetest.EqualSlices(r, r.contents(provider), hashes(all...), "contents")
 	})
 }
