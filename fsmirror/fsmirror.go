@@ -72,28 +72,21 @@ func (m *Mirror) Versions(ctx context.Context, p sources.Provider) (sources.List
 	if err != nil {
 		return sources.Listing{}, &sources.ProviderError{Provider: p, Err: err}
 	}
-	var listing sources.Listing
-	listing.Details = map[sources.Version]sources.Detail{}
+	listing := sources.Listing{Details: map[sources.Version]sources.Detail{}}
 	for _, found := range t.used[p] {
-		listing.Versions = append(listing.Versions, found.ID.Version)
 		detail := listing.Details[found.ID.Version]
 		detail.Platforms = append(detail.Platforms, found.ID.Platform)
+		slices.SortFunc(detail.Platforms, sources.Platform.Compare)
 		listing.Details[found.ID.Version] = detail
 	}
-	if len(listing.Versions) == 0 {
+	if len(listing.Details) == 0 {
 		err := t.withHint(sources.ErrNotFound, p)
 		return sources.Listing{}, &sources.ProviderError{Provider: p, Source: m.String(), Err: err}
 	}
-	slices.SortFunc(listing.Versions, sources.Version.Compare)
-	listing.Versions = slices.Compact(listing.Versions)
-	for _, detail := range listing.Details {
-		slices.SortFunc(detail.Platforms, sources.Platform.Compare)
-	}
-	for _, v := range listing.Versions {
-		if v.String() == "0.0.0" {
-			listing.Warnings = append(listing.Warnings,
-				fmt.Sprintf("%s has version 0.0.0, which terraform and tofu never choose", m))
-		}
+	listing.Versions = slices.SortedFunc(maps.Keys(listing.Details), sources.Version.Compare)
+	if slices.ContainsFunc(listing.Versions, func(v sources.Version) bool { return v.String() == "0.0.0" }) {
+		listing.Warnings = append(listing.Warnings,
+			fmt.Sprintf("%s has version 0.0.0, which terraform and tofu never choose", m))
 	}
 	for _, s := range t.strays {
 		if s.provider == p {
@@ -153,6 +146,12 @@ type Package struct {
 	ID       sources.PackageID
 	Location sources.Location // either Archive or Dir
 }
+
+// Path returns the path of the package.
+func (p Package) Path() string { return p.Location.Archive + p.Location.Dir }
+
+// Unpacked reports whether the package is a directory.
+func (p Package) Unpacked() bool { return p.Location.Dir != "" }
 
 // Packages returns all packages, in byte order of their paths. A package that exists
 // more than once is in the list each time; the first is the one that the mirror uses.

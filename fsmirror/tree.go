@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -39,15 +40,6 @@ func (t *tree) find(id sources.PackageID) (sources.Location, error) {
 	slices.Sort(names)
 	return sources.Location{}, sources.WithHint(sources.ErrNoPlatform,
 		"the mirror has %s for %s", id.Release(), strings.Join(names, ", "))
-}
-
-func (t *tree) add(at *place, v sources.Version, platform sources.Platform, location sources.Location) {
-	p := Package{sources.PackageID{Provider: at.provider, Version: v, Platform: platform}, location}
-	t.all = append(t.all, p)
-	if _, ok := t.at[p.ID]; !ok {
-		t.at[p.ID] = location
-		t.used[at.provider] = append(t.used[at.provider], p)
-	}
 }
 
 // A scanner reads a tree.
@@ -105,14 +97,13 @@ func (s *scanner) search(dir place) error {
 	if err != nil {
 		return cannotSearch(dir.path, err)
 	}
-	examine := [...]func(*place, fs.DirEntry) bool{s.host, s.namespace, s.providerType, s.versionOrArchive, s.platform}[dir.depth]
 	for _, entry := range entries {
 		at := dir
 		at.path, at.depth = filepath.Join(dir.path, entry.Name()), dir.depth+1
-		if !examine(&at, entry) {
-			continue
+		if s.enters(&at, entry) {
+			err = s.search(at)
 		}
-		if err := s.search(at); err != nil {
+		if err != nil {
 			return err
 		}
 	}
@@ -122,22 +113,51 @@ func (s *scanner) search(dir place) error {
 // ofTheMedium are directories that operating systems create on removable drives.
 var ofTheMedium = []string{"lost+found", "System Volume Information", "$RECYCLE.BIN"}
 
-// host examines an entry of the mirror. Like the methods for the levels below, it returns
-// whether to search the directory, and completes its place.
-func (s *scanner) host(at *place, entry fs.DirEntry) bool {
-	at.address = entry.Name()
-	switch _, err := sources.ParseHost(at.address); {
-	case strings.HasPrefix(at.address, "."), slices.Contains(ofTheMedium, at.address): // such as .larder and .git
-	case strings.HasPrefix(at.address, sources.FilePrefix):
+// enters examines an entry of a directory. It returns whether to search it, and then completes its place.
+func (s *scanner) enters(at *place, entry fs.DirEntry) bool {
+	name := entry.Name()
+	switch {
+	case strings.HasPrefix(name, "."), at.depth == 1 && slices.Contains(ofTheMedium, name): // such as .larder and .git
+	case at.depth == 1 && strings.HasPrefix(name, sources.FilePrefix):
 		s.stray(at, "is in the layout of Terraform 0.12; move it to HOST/NAMESPACE/TYPE/VERSION/OS_ARCH/")
-	case !s.enters(at, entry):
-	case err != nil && inUnicode(filepath.Dir(at.path), at.address): // the JSON of a network mirror, whose clients request punycode
-	case err != nil:
-		s.stray(at, "is not named after a registry's host: %v", err)
-	default:
-		return true
+	case at.depth == 4 && !entry.IsDir() && isZip(name): // archives are beside the directories of versions
+		s.archive(at, entry)
+	case at.depth == 5:
+		s.platform(at, entry)
+	case disk.IsLink(entry.Type()) && (at.depth < 4 || isVersion(name)): // links could form cycles
+		s.stray(at, "is a symlink; larder follows only symlinks to packages")
+	case entry.IsDir():
+		return s.parse(at, name)
 	}
 	return false
+}
+
+// parse completes the place of a directory by its name, or reports that it does not fit the layout.
+func (s *scanner) parse(at *place, name string) bool {
+	var not string
+	var err error
+	switch at.address = path.Join(at.address, name); at.depth {
+	case 1:
+		_, err = sources.ParseHost(name)
+		if err != nil && inUnicode(filepath.Dir(at.path), name) {
+			return false // the JSON of a network mirror, whose clients request punycode
+		}
+		not = "named after a registry's host"
+	case 3:
+		parse := sources.ParseStoredProvider
+		if s.engine != "" {
+			parse = func(address string) (sources.Provider, error) { return sources.ParseProvider(address, s.engine) }
+		}
+		at.provider, err = parse(at.address)
+		not = "at the path of a provider"
+	case 4:
+		at.version, err = sources.ParseVersion(name)
+		not = "named after a version"
+	}
+	if err != nil {
+		s.stray(at, "is not %s: %v", not, err)
+	}
+	return err == nil
 }
 
 // inUnicode reports whether dir has a directory for the host, whose punycode form is
@@ -151,72 +171,46 @@ func inUnicode(dir, host string) bool {
 	return err == nil && info.IsDir()
 }
 
-func (s *scanner) namespace(at *place, entry fs.DirEntry) bool {
-	at.address += "/" + entry.Name()
-	return s.enters(at, entry)
-}
-
-func (s *scanner) providerType(at *place, entry fs.DirEntry) bool {
-	if !s.enters(at, entry) {
-		return false
-	}
-	parse := sources.ParseStoredProvider
-	if s.engine != "" {
-		parse = func(address string) (sources.Provider, error) { return sources.ParseProvider(address, s.engine) }
-	}
-	p, err := parse(at.address + "/" + entry.Name())
-	if err != nil {
-		s.stray(at, "is not at the path of a provider: %v", err)
-	}
-	at.provider = p
-	return err == nil
-}
-
-// versionOrArchive examines an entry of a provider's directory, where archives are beside the
-// directories of versions.
-func (s *scanner) versionOrArchive(at *place, entry fs.DirEntry) bool {
-	if !entry.IsDir() && isZip(entry.Name()) {
-		s.archive(at, entry)
-		return false
-	}
-	v, err := sources.ParseVersion(entry.Name())
-	if err != nil && entry.IsDir() && !strings.HasPrefix(entry.Name(), ".") {
-		s.stray(at, "is not named after a version: %v", err)
-	}
-	at.version = v
-	return err == nil && s.enters(at, entry)
-}
-
 func (s *scanner) archive(at *place, entry fs.DirEntry) {
 	typ, v, platform, ok := ParseArchiveName(entry.Name())
-	switch {
-	case strings.HasPrefix(entry.Name(), "."):
-	case !ok, typ != at.provider.Type:
+	if !ok || typ != at.provider.Type {
 		s.stray(at, "is not named %s%s_VERSION_OS_ARCH.zip", sources.FilePrefix, at.provider.Type)
-	case s.leaves(at, entry):
-	case !targetIs(at.path, entry, fs.FileMode.IsRegular):
-		s.stray(at, "is neither a regular file nor a symlink to one")
-	default:
-		s.tree.add(at, v, platform, sources.Location{Archive: at.path})
+		return
 	}
+	id := sources.PackageID{Provider: at.provider, Version: v, Platform: platform}
+	s.found(at, entry, Package{id, sources.Location{Archive: at.path}})
 }
 
-func (s *scanner) platform(at *place, entry fs.DirEntry) bool {
+func (s *scanner) platform(at *place, entry fs.DirEntry) {
 	platform, err := sources.ParsePlatform(entry.Name())
 	switch {
-	case strings.HasPrefix(entry.Name(), "."):
 	case isZip(entry.Name()):
 		s.stray(at, "is in the directory of a version; move it to the provider's directory")
 	case err != nil && entry.IsDir():
 		s.stray(at, "is not named after a platform: %v", err)
-	case err != nil:
-	case s.leaves(at, entry):
-	case !targetIs(at.path, entry, fs.FileMode.IsDir):
-		s.stray(at, "is neither a directory nor a symlink to one")
-	default:
-		s.tree.add(at, at.version, platform, sources.Location{Dir: at.path})
+	case err == nil:
+		id := sources.PackageID{Provider: at.provider, Version: at.version, Platform: platform}
+		s.found(at, entry, Package{id, sources.Location{Dir: at.path}})
 	}
-	return false
+}
+
+// found adds a package, or a stray in its place.
+func (s *scanner) found(at *place, entry fs.DirEntry, p Package) {
+	is, kind := fs.FileMode.IsRegular, "a regular file"
+	if p.Unpacked() {
+		is, kind = fs.FileMode.IsDir, "a directory"
+	}
+	switch {
+	case s.leaves(at, entry):
+	case !targetIs(at.path, entry, is):
+		s.stray(at, "is neither %s nor a symlink to one", kind)
+	default:
+		s.tree.all = append(s.tree.all, p)
+		if _, ok := s.tree.at[p.ID]; !ok {
+			s.tree.at[p.ID] = p.Location
+			s.tree.used[at.provider] = append(s.tree.used[at.provider], p)
+		}
+	}
 }
 
 // ParseArchiveName parses terraform-provider-TYPE_VERSION_OS_ARCH.zip, in any case. It
@@ -235,16 +229,12 @@ func ParseArchiveName(name string) (typ string, v sources.Version, platform sour
 	return "", v, platform, false
 }
 
-func isZip(name string) bool { return strings.EqualFold(filepath.Ext(name), ".zip") }
-
-// enters reports whether entry is a directory to search. Symlinks are not, because
-// they could form cycles.
-func (s *scanner) enters(at *place, entry fs.DirEntry) bool {
-	if disk.IsLink(entry.Type()) {
-		s.stray(at, "is a symlink; larder follows only symlinks to packages")
-	}
-	return entry.IsDir()
+func isVersion(name string) bool {
+	_, err := sources.ParseVersion(name)
+	return err == nil
 }
+
+func isZip(name string) bool { return strings.EqualFold(filepath.Ext(name), ".zip") }
 
 // targetIs reports whether is returns true for the mode of entry, or of its target if
 // it is a symlink.
@@ -262,23 +252,21 @@ func (s *scanner) leaves(at *place, entry fs.DirEntry) bool {
 	if s.inside == "" {
 		return false
 	}
-	out := ""
+	reason := ""
 	find := func(path string, e fs.DirEntry, err error) error {
-		if err == nil && disk.IsLink(e.Type()) && s.leadsOut(path) {
-			out, err = path, fs.SkipAll
+		if err != nil || !disk.IsLink(e.Type()) || !s.leadsOut(path) {
+			return err
 		}
-		return err
+		reason = "contains a symlink out of the mirror, and the mirror is in a checkout: " + filepath.Base(path)
+		return fs.SkipAll
 	}
-	if resolved, err := real(at.path); find(at.path, entry, nil) == nil && err == nil {
+	if find(at.path, entry, nil) != nil {
+		reason = "is a symlink out of the mirror, and the mirror is in a checkout"
+	} else if resolved, err := real(at.path); err == nil {
 		_ = filepath.WalkDir(resolved, find) // an error is reported when the package is read
 	}
-	if out == "" {
+	if reason == "" {
 		return false
-	}
-	reason := "is a symlink out of the mirror, and the mirror is in a checkout"
-	if out != at.path {
-		rel, _ := filepath.Rel(at.path, out)
-		reason = "contains a symlink out of the mirror, and the mirror is in a checkout: " + rel
 	}
 	s.tree.strays = append(s.tree.strays, Stray{Path: at.path, Reason: reason, Leaves: true, provider: at.provider})
 	return true

@@ -12,7 +12,7 @@
 //	index.html                                                        page for people, if larder mirror sync --html has written it once
 //	.larder/evidence/HOST/NAMESPACE/TYPE/VERSION/                     evidence
 //	.larder/ledger/                                                   the records, if several machines share the record key
-//	.larder/removed/HOST/NAMESPACE/TYPE.json                          which packages were removed for good
+//	.larder/removed/                                                  which packages were removed for good
 //	.larder/mirror.lock                                               locked by the process that writes
 //	.larder/unsettled                                                 exists until everything is on the disk
 //	.larder/tmp/run-*/                                                scratch directories of the process that writes
@@ -50,6 +50,7 @@ import (
 	"io/fs"
 	"math"
 	"os"
+	"path"
 	"path/filepath"
 	"sync"
 	"time"
@@ -96,9 +97,10 @@ type Builder struct {
 	made bool // Open created the directory
 	opts Options
 
-	ledger   *store.Ledger[record] // of the packages in the mirror
-	known    store.Known           // of all stores
-	dir      *disk.Dir             // path; nil if the Builder is ReadOnly and there is no such directory
+	ledger   *store.Ledger[record]       // of the packages in the mirror
+	removed  *store.Ledger[sources.Hash] // the archives that were removed for good; empty if unknown
+	known    store.Known                 // of all stores
+	dir      *disk.Dir                   // path; nil if the Builder is ReadOnly and there is no such directory
 	evidence *store.Evidence
 
 	// These are nil if the Builder is ReadOnly.
@@ -108,12 +110,13 @@ type Builder struct {
 	lock    *disk.Lock
 	work    *disk.Scratch // of this run
 
-	busy *semaphore.Weighted // acquired wholly for an operation on the whole mirror, by 1 for a change of a package
+	// busy is acquired wholly for an operation on the whole mirror, and by 1 to put a package in its place. The caller
+	// has entered before that, and is not downloading: other packages would have to wait for it.
+	busy *semaphore.Weighted
 
 	mu      sync.Mutex
-	tree    *fsmirror.Mirror // nil until it is read, and after a package was added or removed
-	changed bool             // some changes may not be on the disk yet
-	removed map[sources.Provider]*removals
+	tree    *fsmirror.Mirror                    // nil until it is read, and after a package was added or removed
+	changed bool                                // some changes may not be on the disk yet
 	working map[sources.PackageID]chan struct{} // full while the package is being downloaded or stored
 
 	doubted []sources.PackageID // see Doubt
@@ -131,7 +134,8 @@ const (
 	partial   = "partial"
 	unsettled = "unsettled"
 
-	ledgerDir = own + "/ledger"
+	ledgerDir  = own + "/ledger"
+	removedDir = own + "/removed"
 
 	run = "run-" // prefix of the names of scratch directories
 )
@@ -152,7 +156,7 @@ func Open(ctx context.Context, dir string, opts Options) (*Builder, error) {
 	opts.Place = cmp.Or(opts.Place, "the mirror")
 	b := &Builder{
 		path: dir, opts: opts, busy: semaphore.NewWeighted(everything),
-		removed: map[sources.Provider]*removals{}, working: map[sources.PackageID]chan struct{}{},
+		working: map[sources.PackageID]chan struct{}{},
 	}
 	if opts.ReadOnly {
 		b.dir, _ = disk.Open(dir) // if that fails, so does every method that reads packages
@@ -168,7 +172,7 @@ func Open(ctx context.Context, dir string, opts Options) (*Builder, error) {
 		}
 		return nil, err
 	}
-	b.openLedger()
+	b.openLedgers()
 	b.evidence = b.newEvidence()
 	return b, nil
 }
@@ -204,7 +208,7 @@ func (b *Builder) open(ctx context.Context) (err error) {
 	}
 	b.tmp.Sweep(run, b.opts.Now(), b.warn)
 	b.warn(staging.Sweep(b.partial, b.opts.Now(), func(id sources.PackageID) bool {
-		_, err := os.Lstat(b.place(id, b.opts.Unpacked).path)
+		_, err := os.Lstat(b.place(id, b.opts.Unpacked).Path())
 		return err == nil
 	}))
 	b.changed = b.own.Exists(unsettled)
@@ -272,15 +276,6 @@ func (b *Builder) enter(ctx context.Context, id sources.PackageID) (leave func()
 	}
 }
 
-// alter waits until no operation on the whole mirror is running, and lets none begin until done is called. The caller
-// has entered, in this order, and is not downloading: other packages would have to wait for that.
-func (b *Builder) alter(ctx context.Context) (done func(), err error) {
-	if err := b.busy.Acquire(ctx, 1); err != nil {
-		return nil, err
-	}
-	return func() { b.busy.Release(1) }, nil
-}
-
 // Moved reports whether the directory of the mirror, or that of Larder in it, is no longer where it was opened.
 func (b *Builder) Moved() bool { return b.dir.Moved() || b.own.Moved() }
 
@@ -293,7 +288,7 @@ func (b *Builder) Close() error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.ledger != nil {
-		b.writeRecords(context.Background())
+		b.warn(b.writeRecords(context.Background()))
 	}
 	if b.work != nil {
 		b.warn(b.work.Close())
@@ -341,18 +336,16 @@ func (b *Builder) has(name string) bool {
 	return err == nil && info.Mode().IsRegular()
 }
 
-func (b *Builder) home(p sources.Provider) string {
-	return filepath.Join(b.path, filepath.FromSlash(p.String()))
-}
+// home returns the directory of a provider, relative to the mirror, with forward slashes.
+func home(p sources.Provider) string { return p.String() }
 
 // homes returns the directories with a provider's part of the index. Clients of
 // network mirrors send hosts in punycode, which filesystem mirrors do not use.
-func (b *Builder) homes(p sources.Provider) []string {
-	homes := []string{b.home(p)}
+func homes(p sources.Provider) []string {
 	if ascii := p.Host.ASCII(); ascii != string(p.Host) {
-		homes = append(homes, filepath.Join(b.path, ascii, p.Namespace, p.Type))
+		return []string{home(p), path.Join(ascii, p.Namespace, p.Type)}
 	}
-	return homes
+	return []string{home(p)}
 }
 
 // relative returns a path relative to the mirror, with forward slashes.
@@ -362,14 +355,6 @@ func (b *Builder) relative(path string) string {
 		return path
 	}
 	return filepath.ToSlash(rel)
-}
-
-// within opens the parent directory of a path in the mirror and returns the last
-// element of the path. It creates a missing directory.
-func (b *Builder) within(file string) (dir *disk.Dir, name string, err error) {
-	parent, name := split(b.relative(file))
-	dir, err = b.dir.MakeSub(parent)
-	return dir, name, err
 }
 
 func (b *Builder) warn(err error) {

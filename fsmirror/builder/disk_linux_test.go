@@ -4,17 +4,13 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
-	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
 	"syscall"
 	"testing"
 
 	"github.com/larder-cli/larder/fsmirror/builder"
 	"github.com/larder-cli/larder/sources"
-	"github.com/larder-cli/larder/sources/disk"
 	"github.com/larder-cli/larder/sources/sourcetest"
 )
 
@@ -65,122 +61,4 @@ func TestReadOnlyFileSystem(t *testing.T) {
 	sourcetest.Expect(t, err == nil && len(v.Findings) == 0 && v.Packages == 1, "%+v, %v", v, err)
 	_, err = builder.Open(t.Context(), dir, builder.Options{})
 	sourcetest.Expect(t, len(sources.Hints(err)) == 1, "to write there: %v", err)
-}
-
-// everything returns a description of all files in a directory that any write would
-// change.
-func everything(t *testing.T, dir string) (all []string) {
-	t.Helper()
-	must(t, filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
-		if err != nil {
-			return err
-		}
-		info, err := e.Info()
-		all = append(all, fmt.Sprint(path, info.Size(), info.ModTime()))
-		return err
-	}))
-	return all
-}
-
-// misplace contains functions that replace a directory, and return the directory that
-// has its contents afterwards.
-var misplace = map[string]func(t *testing.T, at string) (behind string){
-	"link": func(t *testing.T, at string) string {
-		behind := filepath.Join(t.TempDir(), "behind")
-		must(t, errors.Join(os.Rename(at, behind), sourcetest.Symlink(t, behind, at)))
-		return behind
-	},
-	"bind mount": func(t *testing.T, at string) string {
-		behind := filepath.Join(t.TempDir(), "behind")
-		must(t, errors.Join(os.Rename(at, behind), os.Mkdir(at, 0o755)))
-		if err := syscall.Mount(behind, at, "", syscall.MS_BIND, ""); err != nil {
-			t.Skip("cannot mount: ", err)
-		}
-		t.Cleanup(func() { must(t, syscall.Unmount(at, syscall.MNT_DETACH)) })
-		return behind
-	},
-}
-
-// If a link or a mount takes the place of a mirror's directory, Larder fails,
-// names it, and changes nothing in its target.
-func TestStrayInPlaceOfDirectory(t *testing.T) {
-	const packed, unpacked = widget + "/1.0.0/linux_amd64", gadget + "/1.0.0/linux_amd64"
-	d := newDepot(t, packed, unpacked, widget+"/2.0.0/linux_amd64")
-	pristine := t.TempDir()
-	d.sync(pristine, builder.Options{}, packed)
-	d.sync(pristine, builder.Options{Unpacked: true}, unpacked)
-	for _, name := range []string{"tmp/run-dead", "partial"} {
-		write(t, filepath.Join(pristine, ".larder", name, "file"), "canary")
-	}
-	put := func(text string, opts builder.Options) func(context.Context, string) error {
-		return func(ctx context.Context, dir string) error {
-			b, err := builder.Open(ctx, dir, opts)
-			if err != nil {
-				return err
-			}
-			id := parseID(t, text)
-			del := d.delivery(id)
-			del.Accept = func(sources.Stored) bool { return false }
-			_, err = sourcetest.Put(ctx, b, id, del)
-			return errors.Join(err, b.Finish(ctx), b.Close())
-		}
-	}
-	operations := map[string]func(ctx context.Context, dir string) error{
-		"put packed":   put(packed, builder.Options{}),
-		"put unpacked": put(unpacked, builder.Options{Unpacked: true}),
-		"index": func(ctx context.Context, dir string) error {
-			b, err := builder.Open(ctx, dir, builder.Options{Paranoid: true})
-			if err != nil {
-				return err
-			}
-			_, _, err = b.Index(ctx)
-			return errors.Join(err, b.Close())
-		},
-		"prune": func(ctx context.Context, dir string) error {
-			b, err := builder.Open(ctx, dir, builder.Options{})
-			if err != nil {
-				return err
-			}
-			plan := sourcetest.Must(b.PlanPrune(ctx, builder.Policy{}))(t)
-			_, err = b.Prune(ctx, plan)
-			return errors.Join(err, b.Close())
-		},
-	}
-	for _, tt := range []struct {
-		at    string
-		fails []string // operations that require the directory
-	}{
-		{".larder", []string{"put packed", "put unpacked", "index", "prune"}},
-		{".larder/tmp", []string{"put packed", "put unpacked", "index", "prune"}},
-		{".larder/partial", []string{"put packed", "put unpacked", "index", "prune"}},
-		{".larder/evidence", []string{"put packed", "put unpacked", "index", "prune"}},
-		{".larder/ledger", []string{"put packed", "put unpacked", "index", "prune"}},
-		{"example.test", []string{"put packed", "put unpacked"}},
-		{"example.test/acme", []string{"put packed", "put unpacked"}},
-		{widget, []string{"put packed"}},
-		{gadget, []string{"put unpacked"}},
-		{gadget + "/1.0.0", []string{"put unpacked"}},
-	} {
-		for kind, put := range misplace {
-			for what, operation := range operations {
-				t.Run(tt.at+" is a "+kind+"/"+what, func(t *testing.T) {
-					dir := t.TempDir()
-					must(t, os.CopyFS(dir, os.DirFS(pristine)))
-					at := filepath.Join(dir, filepath.FromSlash(tt.at))
-					behind := put(t, at)
-					before := everything(t, behind)
-					err := operation(t.Context(), dir)
-					after := everything(t, behind)
-					sourcetest.Expect(t, slices.Equal(before, after), "what is behind it was\n%q\nand is\n%q", before, after)
-					var stray *disk.StrayError
-					switch {
-					case err == nil && slices.Contains(tt.fails, what):
-						t.Error("it succeeded")
-					case err != nil && (!errors.As(err, &stray) || stray.Path != at):
-						t.Errorf("got %v, want an error that names %s", err, at)
-					}
-				})
-			}
-		}
-	}
 }

@@ -39,32 +39,6 @@ func TestDocumentsNameTheEvidence(t *testing.T) {
 	sourcetest.Expect(t, err == nil && len(found) == 4, "a client finds %q, %v", found, err)
 }
 
-// Changes of other programs to the documents are reverted, whether or not a package
-// is added.
-func TestDocumentsNameTheEvidenceAgain(t *testing.T) {
-	const id = widget + "/1.0.0/linux_amd64"
-	for name, damage := range map[string]func(t *testing.T, w *sourcetest.World, dir string){
-		"documents of Terraform": func(_ *testing.T, w *sourcetest.World, dir string) { w.WriteMirrorJSON(dir) },
-		"no documents": func(t *testing.T, _ *sourcetest.World, dir string) {
-			must(t, os.Remove(filepath.Join(dir, widget, "1.0.0.json")))
-		},
-		"other checksums": func(t *testing.T, _ *sourcetest.World, dir string) {
-			path := filepath.Join(dir, widget, "1.0.0.json")
-			write(t, path, strings.Replace(readText(t, path), `"origin": "`, `"origin": "x`, 1))
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			d, dir := synced(t, builder.Options{}, id)
-			path := filepath.Join(dir, widget, "1.0.0.json")
-			before := readText(t, path)
-			damage(t, d.world, dir)
-			d.sync(dir, builder.Options{}, id)
-			after := readText(t, path)
-			sourcetest.Expect(t, after == before, "it is %s\nand was %s", after, before)
-		})
-	}
-}
-
 // Missing or broken evidence is not named.
 func TestDocumentsWithoutEvidence(t *testing.T) {
 	const id = widget + "/1.0.0/linux_amd64"
@@ -82,7 +56,7 @@ func TestDocumentsWithoutEvidence(t *testing.T) {
 			p := parseID(t, id)
 			must(t, damage(filepath.Join(dir, filepath.FromSlash(evidence.Path(p.Provider, p.Version)))))
 			b := open(t, dir, builder.Options{})
-			changes, _, err := b.Index(t.Context())
+			changes, _, err := b.Index(t.Context(), false)
 			must(t, err)
 			text := readText(t, filepath.Join(dir, widget, "1.0.0.json"))
 			sourcetest.Expect(t, len(changes) == 1 && !strings.Contains(text, "larder"), "%v: %s", changes, text)
@@ -100,8 +74,8 @@ func TestEvidenceIsReplaced(t *testing.T) {
 	other.stockWith(another, id, widget+"/1.0.0/darwin_arm64")
 	b := open(t, dir, builder.Options{})
 	sourcetest.Must(sourcetest.Put(t.Context(), b, p, other.delivery(p)))(t)
-	_, err := os.Stat(filepath.Join(dir, widget, "1.0.0.json"))
-	sourcetest.Expect(t, err != nil, "there is a document for a package that is not finished")
+	found, err := client(dir)
+	sourcetest.Expect(t, err == nil && len(found) == 0, "a client finds %q, %v, which is not finished", found, err)
 	two := widget + "/1.0.0/darwin_arm64"
 	sourcetest.Must(sourcetest.Put(t.Context(), b, parseID(t, two), other.delivery(parseID(t, two))))(t)
 	must(t, b.Finish(t.Context()))

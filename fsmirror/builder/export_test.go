@@ -9,6 +9,6 @@ import (
 // Alter does what storing a package does, until done is called.
 func Alter(t *testing.T, b *Builder) (done func()) {
 	t.Helper()
-	done = sourcetest.Must(b.alter(t.Context()))(t)
-	return done
+	sourcetest.Check(t, b.busy.Acquire(t.Context(), 1))
+	return func() { b.busy.Release(1) }
 }

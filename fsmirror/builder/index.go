@@ -10,12 +10,16 @@ import (
 	"maps"
 	"net/url"
 	"os"
+	"path"
 	"path/filepath"
+	"reflect"
 	"slices"
+	"strings"
 
 	"github.com/larder-cli/larder/fsmirror"
 	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/disk"
+	"github.com/larder-cli/larder/sources/evidence"
 	"github.com/larder-cli/larder/sources/store"
 )
 
@@ -39,158 +43,87 @@ func (e *DamagedError) Unwrap() []error { return e.Packages }
 // disk. It keeps the entries of damaged archives, for which it returns a [DamagedError], and
 // entries that refer to files outside the mirror's layout.
 func (b *Builder) Finish(ctx context.Context) error {
-	_, leftOut, err := b.index(ctx, keepOthers)
-	if err == nil && len(leftOut) > 0 {
-		err = &DamagedError{leftOut}
+	p, err := b.index(ctx, indexing{keep: true}, b.opts.ReadOnly)
+	if err == nil && len(p.leftOut) > 0 {
+		err = &DamagedError{p.leftOut}
 	}
 	return err
 }
 
-// Complete is [Builder.Finish] if an earlier process was killed before it finished.
-// Otherwise it changes nothing.
-func (b *Builder) Complete(ctx context.Context) error {
-	b.mu.Lock()
-	changed := b.changed
-	b.mu.Unlock()
-	if !changed {
-		return nil
+// Index is [Builder.Finish], except that it also removes entries of damaged archives, and those that refer to files
+// outside the mirror's layout. It returns the changes it made, or would make if it is a dry run, and the reasons for
+// which archives were left out.
+func (b *Builder) Index(ctx context.Context, dry bool) (changes []Change, leftOut []error, err error) {
+	p, err := b.index(ctx, indexing{}, dry)
+	for _, s := range p.steps {
+		changes = append(changes, Change{s.path, s.text == nil})
 	}
-	return b.Finish(ctx)
+	return changes, p.leftOut, err
 }
 
-// Index is [Builder.Finish], except that it also removes entries of damaged archives, and those
-// that refer to files outside the mirror's layout. It returns the changes it made, or would make with
-// Options.ReadOnly, and the reasons for which archives were left out.
-func (b *Builder) Index(ctx context.Context) (changes []Change, leftOut []error, err error) {
-	return b.index(ctx, dropOthers)
-}
-
-// A keeping determines whether the index keeps entries of damaged archives, and those that name
-// no package in the mirror's layout.
-type keeping bool
-
-const (
-	keepOthers keeping = true
-	dropOthers keeping = false
-)
-
-func (b *Builder) index(ctx context.Context, keep keeping) (changes []Change, leftOut []error, err error) {
+// index plans the index, and carries out the plan unless it is a dry run. After an error, the plan has only the reasons
+// for which archives were left out.
+func (b *Builder) index(ctx context.Context, how indexing, dry bool) (*plan, error) {
 	if err := b.busy.Acquire(ctx, everything); err != nil {
-		return nil, nil, err
+		return &plan{}, err
 	}
 	defer b.busy.Release(everything)
-	found, err := b.survey(ctx, nil)
-	if err != nil {
-		return nil, nil, err
+	p, err := b.plan(ctx, how)
+	if dry {
+		return p, err
 	}
-	leftOut = found.leftOut
-	steps, err := b.planIndex(found, keep)
-	if b.opts.ReadOnly {
-		return b.changes(steps), leftOut, err
-	}
-	if err = errors.Join(err, b.apply(ctx, steps)); err != nil { // the next run writes the other documents
-		return nil, leftOut, disk.Explain(errors.Join(err, b.dir.SyncDirs(ctx)), b.opts.Place)
+	if err = errors.Join(err, b.apply(ctx, p.steps)); err != nil { // the next run writes the other documents
+		err = errors.Join(err, b.dir.SyncDirs(ctx))
+		return &plan{leftOut: p.leftOut}, disk.Explain(err, b.opts.Place)
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.changes(steps), leftOut, disk.Explain(b.settle(ctx), b.opts.Place)
+	return p, disk.Explain(b.settle(ctx), b.opts.Place)
 }
 
 // Indexed reports whether the index names a package.
 func (b *Builder) Indexed(id sources.PackageID) bool {
-	_, ok := b.readDocument(b.document(b.home(id.Provider), id.Version)).Archives[id.Platform.String()]
+	_, ok := b.readDocument(document(home(id.Provider), id.Version)).Archives[id.Platform.String()]
 	return ok
 }
 
-func (b *Builder) changes(steps []step) []Change {
-	var changes []Change
-	for _, s := range steps {
-		changes = append(changes, Change{b.relative(s.path), s.text == nil})
-	}
-	return changes
+// A placed document is a document in the mirror.
+type placed struct {
+	fsmirror.Document
+	text []byte
+	err  error // why it is invalid; there is then no document
 }
 
-// An indexed archive is one that belongs in the index.
-type indexed struct {
-	spot
-	record
-}
-
-// A survey is the input for building the index.
-type survey struct {
-	archives []indexed           // belong in the index
-	leftOut  []error             // why other archives do not belong in it
-	damaged  []sources.PackageID // these archives
-	paths    map[string]bool     // of all packages in the mirror's layout
-	dropped  map[string]bool     // paths of documents, each with a platform, whose entries are removed wherever they lead
-
-	unread map[string]error // why the documents of a directory have to stay as they are
-}
-
-// survey finds the archives that belong in the index: all except those in without and
-// those that cannot be read.
-func (b *Builder) survey(ctx context.Context, without map[spot]bool) (found survey, err error) {
-	packages, err := b.packages(ctx)
-	if err != nil {
-		return found, err
-	}
-	found.paths, found.unread, found.dropped = map[string]bool{}, map[string]error{}, map[string]bool{}
-	for at := range without {
-		for _, home := range b.homes(at.id.Provider) {
-			found.dropped[filepath.Join(b.document(home, at.id.Version), at.id.Platform.String())] = !at.unpacked
-		}
-	}
-	for _, pkg := range packages {
-		found.paths[folded(spotOf(pkg).path)] = true
-	}
-	for _, at := range b.packed(packages, without) {
-		r, err := b.look(ctx, at)
+// readDocuments reads the documents in each HOST/NAMESPACE/TYPE by their paths, including hosts in
+// punycode. Other programs have files with these names too.
+func (b *Builder) readDocuments() (map[string]placed, error) {
+	docs := map[string]placed{}
+	return docs, fs.WalkDir(os.DirFS(b.path), ".", func(name string, e fs.DirEntry, err error) error {
+		depth := strings.Count(name, "/")
+		_, noHost := sources.ParsePunycodeHost(name)
+		_, versioned := fsmirror.VersionOf(path.Base(name))
 		switch {
-		case ctx.Err() != nil:
-			return found, ctx.Err()
-		case disk.IsUnread(err):
-			for _, home := range b.homes(at.id.Provider) { // the index entry may be correct
-				found.unread[home] = sources.InPackage(at.id, err)
-			}
-		case err == nil && r.differs == "":
-			found.archives = append(found.archives, indexed{at, r})
-		default:
-			if err == nil {
-				err = &ChangedError{Was: r.differs, Is: cmp.Or(r.ZH, r.H1)}
-			}
-			found.leftOut = append(found.leftOut, sources.InPackage(at.id, err))
-			found.damaged = append(found.damaged, at.id)
+		case err != nil:
+			return fmt.Errorf("reading %s: %w", filepath.Join(b.path, filepath.FromSlash(name)), disk.Cause(err))
+		case name == ".":
+		case e.IsDir() && (depth > 2 || strings.HasPrefix(e.Name(), ".") || depth == 0 && noHost != nil):
+			return fs.SkipDir
+		case depth == 3 && e.Type().IsRegular() && (versioned || e.Name() == fsmirror.Index):
+			docs[name] = b.readDocument(name)
 		}
-	}
-	return found, nil
+		return nil
+	})
 }
 
-// packed returns one archive for each package. If there are several, it prefers the
-// one with the standard name, and then the one that engines use.
-func (b *Builder) packed(packages []fsmirror.Package, without map[spot]bool) []spot {
-	chosen := map[sources.PackageID]int{}
-	var spots []spot
-	for _, pkg := range packages {
-		at := spotOf(pkg)
-		i, ok := chosen[pkg.ID]
-		switch {
-		case at.unpacked || without[at]:
-		case !ok:
-			chosen[pkg.ID] = len(spots)
-			spots = append(spots, at)
-		case at == b.place(pkg.ID, false):
-			spots[i] = at
-		}
+func (b *Builder) readDocument(name string) (d placed) {
+	if d.text, d.err = b.read(name, fsmirror.MaxDocument); d.err == nil {
+		d.Document, d.err = fsmirror.ParseDocument(path.Base(name), d.text)
 	}
-	return spots
+	return d
 }
 
-func spotOf(pkg fsmirror.Package) spot {
-	if pkg.Location.Archive != "" {
-		return spot{pkg.ID, false, pkg.Location.Archive}
-	}
-	return spot{pkg.ID, true, pkg.Location.Dir}
-}
+// document returns the path of the document of a version in the directory of a provider.
+func document(home string, v sources.Version) string { return home + "/" + v.String() + ".json" }
 
 // A step is a change to one document.
 type step struct {
@@ -198,232 +131,388 @@ type step struct {
 	text []byte // nil to remove it
 }
 
-// documents are the documents of one directory, by version.
-type documents map[string]fsmirror.Document
+// A plan is how to make the index match the archives.
+type plan struct {
+	b       *Builder
+	steps   []step
+	leftOut []error // why archives in the mirror do not belong in the index
 
-// planIndex plans the changes after which the index names the archives found. If keep
-// is false, it then names nothing else. The index is correct after each step. The error
-// is about directories whose documents have to stay as they are.
-func (b *Builder) planIndex(found survey, keep keeping) ([]step, error) {
-	there, err := b.readShelves()
+	there     map[string]placed            // by path
+	want      map[string]fsmirror.Document // what the documents are to be, by path
+	homes     map[string]bool              // the directories of these, folded
+	providers map[string]sources.Provider  // by directory
+	unread    map[string]error             // why the documents of a directory have to stay as they are
+
+	packages map[string]bool // the folded paths of all packages in the mirror's layout
+	stays    map[string]bool // whether the entry of a package stays, by the paths of its documents and its platform
+}
+
+// An indexing determines what the index names: all archives that can be read.
+type indexing struct {
+	without map[fsmirror.Package]bool // except these
+	keep    bool                      // and present entries: of damaged archives, and of others than packages of the mirror
+
+	// Look returns the record of an archive. Nil is [Builder.look].
+	look func(context.Context, fsmirror.Package) (record, error)
+}
+
+// plan plans the changes. The index is correct after each step. The error is about directories whose documents have to
+// stay as they are.
+func (b *Builder) plan(ctx context.Context, how indexing) (*plan, error) {
+	p, err := b.survey(ctx, how)
 	if err != nil {
-		return nil, err
+		return p, err
 	}
-	wanted := map[string]documents{} // by directory
-	for _, a := range found.archives {
-		for _, home := range b.homes(a.id.Provider) {
-			if wanted[home] == nil {
-				wanted[home] = documents{}
-			}
-			entry, err := a.entry(home)
-			if err == nil {
-				err = b.add(wanted[home], a.id, entry)
-			}
+	return p, p.compare()
+}
+
+// survey determines what the documents are and what they are to be.
+func (b *Builder) survey(ctx context.Context, how indexing) (*plan, error) {
+	if how.look == nil {
+		how.look = b.look
+	}
+	p := &plan{
+		b: b, want: map[string]fsmirror.Document{}, homes: map[string]bool{}, providers: map[string]sources.Provider{},
+		unread: map[string]error{}, packages: map[string]bool{}, stays: map[string]bool{},
+	}
+	packages, err := b.packages(ctx)
+	if err != nil {
+		return p, err
+	}
+	if p.there, err = b.readDocuments(); err != nil {
+		return p, err
+	}
+	for _, pkg := range packages {
+		p.packages[folded(pkg.Path())] = true
+	}
+	for _, id := range b.doubted {
+		p.setStays(id, true)
+	}
+	for at := range how.without {
+		if !at.Unpacked() {
+			p.setStays(at.ID, false)
+		}
+	}
+	for _, at := range b.packed(packages, how.without) {
+		for _, home := range homes(at.ID.Provider) {
+			p.providers[home] = at.ID.Provider
+		}
+		r, err := how.look(ctx, at)
+		if ctx.Err() != nil {
+			return p, ctx.Err()
+		}
+		p.enter(at, r, err)
+	}
+	if how.keep {
+		p.keepOthers()
+	}
+	p.complete()
+	return p, nil
+}
+
+// complete adds the evidence to the documents of versions, and the lists of versions.
+func (p *plan) complete() {
+	for _, name := range slices.Collect(maps.Keys(p.want)) {
+		home, doc := path.Dir(name), p.want[name]
+		v, _ := fsmirror.VersionOf(path.Base(name))
+		if of, ok := p.providers[home]; ok {
+			larder, err := p.b.extension(sources.Release{Provider: of, Version: v})
 			if err != nil {
-				found.unread[home] = err
+				p.unread[home] = fmt.Errorf("%s: %w", name, err)
+			}
+			doc.Larder = larder
+			p.want[name] = doc
+		}
+		index := home + "/" + fsmirror.Index
+		if p.want[index].Versions == nil {
+			p.want[index] = fsmirror.Document{Versions: map[string]struct{}{}}
+		}
+		p.want[index].Versions[v.String()] = struct{}{}
+	}
+	for name := range p.want {
+		p.homes[folded(path.Dir(name))] = true
+		if _, ok := p.there[name]; !ok { // a case-insensitive file system may have it under another name
+			if doc := p.b.readDocument(name); !errors.Is(doc.err, fs.ErrNotExist) {
+				p.there[name] = doc
 			}
 		}
 	}
-	if keep {
-		for _, id := range append(found.damaged, b.doubted...) {
-			if err := b.addDamaged(wanted, id, there); err != nil {
-				return nil, err
+}
+
+// packed returns one archive for each package. If there are several, it prefers the
+// one with the standard name, and then the one that engines use.
+func (b *Builder) packed(packages []fsmirror.Package, without map[fsmirror.Package]bool) []fsmirror.Package {
+	chosen := map[sources.PackageID]int{}
+	var spots []fsmirror.Package
+	for _, at := range packages {
+		i, ok := chosen[at.ID]
+		switch {
+		case at.Unpacked() || without[at]:
+		case !ok:
+			chosen[at.ID] = len(spots)
+			spots = append(spots, at)
+		case at == b.place(at.ID, false):
+			spots[i] = at
+		}
+	}
+	return spots
+}
+
+// setStays determines whether the entries of a package stay, wherever they lead.
+func (p *plan) setStays(id sources.PackageID, stays bool) {
+	for _, home := range homes(id.Provider) {
+		p.providers[home] = id.Provider
+		p.stays[document(home, id.Version)+"/"+id.Platform.String()] = stays
+	}
+}
+
+// add adds an entry to a document.
+func (p *plan) add(name, platform string, entry fsmirror.Archive) {
+	if p.want[name].Archives == nil {
+		p.want[name] = fsmirror.Document{Archives: map[string]fsmirror.Archive{}}
+	}
+	p.want[name].Archives[platform] = entry
+}
+
+// enter adds the entries of an archive that was read, or the reason for which it has none. The current entry of a
+// damaged archive stays: clients refuse the archive, and without the entry they would choose another version.
+func (p *plan) enter(at fsmirror.Package, r record, err error) {
+	switch {
+	case disk.IsUnread(err): // its entry may be correct
+		for _, home := range homes(at.ID.Provider) {
+			p.unread[home] = sources.InPackage(at.ID, err)
+		}
+	case err == nil && r.differs != "":
+		err = &ChangedError{Was: r.differs, Is: cmp.Or(r.ZH, r.H1)}
+		fallthrough
+	case err != nil:
+		p.leftOut = append(p.leftOut, sources.InPackage(at.ID, err))
+		p.setStays(at.ID, true)
+	default:
+		hashes := []sources.Hash{r.H1, r.ZH}
+		if r.ZipH1 != "" && r.ZipH1 != r.H1 {
+			hashes = append(hashes, r.ZipH1) // engines compute this h1: hash from the archive
+		}
+		slices.Sort(hashes)
+		for _, home := range homes(at.ID.Provider) {
+			rel, err := filepath.Rel(p.b.dir.Path(home), at.Path())
+			if err != nil {
+				p.unread[home] = err
 			}
-		}
-		for home, docs := range there {
-			if err := b.addElsewhere(wanted, home, docs, found); err != nil {
-				found.unread[home] = err
-			}
+			entry := fsmirror.Archive{Hashes: hashes, URL: (&url.URL{Path: filepath.ToSlash(rel)}).String()}
+			p.add(document(home, at.ID.Version), at.ID.Platform.String(), entry)
 		}
 	}
-	homes := slices.Sorted(maps.Keys(wanted))
-	same := map[string]bool{} // directories that a case-insensitive file system may not distinguish
-	for _, home := range homes {
-		same[folded(home)] = true
-	}
-	for _, home := range slices.Sorted(maps.Keys(there)) {
-		if !same[folded(home)] {
-			homes = append(homes, home)
-		}
-	}
-	var steps []step
-	var errs []error
-	for _, home := range slices.Sorted(maps.Keys(found.unread)) {
-		errs = append(errs, found.unread[home])
-	}
-	for _, home := range homes {
-		if found.unread[home] != nil {
+}
+
+// keepOthers adds the current entries that stay: those of damaged archives, and those that name no package in the
+// mirror's layout, but an archive on another server or in a directory outside the layout.
+func (p *plan) keepOthers() {
+	for name, doc := range p.there {
+		if path.Base(name) == fsmirror.Index {
 			continue
 		}
-		more, err := planHome(home, wanted[home], there[home])
-		errs, steps = append(errs, err), append(steps, more...)
-	}
-	return steps, errors.Join(errs...)
-}
-
-// add adds an archive to its document, which also names the evidence.
-func (b *Builder) add(to documents, id sources.PackageID, entry fsmirror.Archive) error {
-	v := id.Version.String()
-	if to[v].Archives == nil {
-		larder, err := b.extension(id.Provider, id.Version)
-		if err != nil {
-			return sources.InPackage(id, err)
-		}
-		to[v] = fsmirror.Document{Archives: map[string]fsmirror.Archive{}, Larder: larder}
-	}
-	to[v].Archives[id.Platform.String()] = entry
-	return nil
-}
-
-// addDamaged adds the current entry of a damaged archive. Clients refuse the archive, and without the
-// entry they would choose another version.
-func (b *Builder) addDamaged(to map[string]documents, id sources.PackageID, there map[string]shelf) error {
-	v, platform := id.Version.String(), id.Platform.String()
-	for _, home := range b.homes(id.Provider) {
-		entry, ok := there[home][v+".json"].Archives[platform]
-		if _, replaced := to[home][v].Archives[platform]; !ok || replaced {
-			continue
-		}
-		if to[home] == nil {
-			to[home] = documents{}
-		}
-		if err := b.add(to[home], id, entry); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// addElsewhere adds the current entries of a directory's documents for other platforms and
-// versions, and those that name no package in the mirror's layout: an archive on
-// another server, or in a directory outside the layout.
-func (b *Builder) addElsewhere(to map[string]documents, home string, there shelf, found survey) error {
-	for name, doc := range there {
-		version, ok := fsmirror.VersionOf(name)
-		v := version.String()
-		if ok && disk.IsUnread(doc.err) {
-			return doc.err
+		if disk.IsUnread(doc.err) {
+			p.unread[path.Dir(name)] = doc.err
 		}
 		for platform, entry := range doc.Archives {
-			path := filepath.Join(home, name)
-			_, ours := to[home][v].Archives[platform]
-			if ours || found.dropped[filepath.Join(path, platform)] || !b.leadsElsewhere(path, entry.URL, found.paths) {
-				continue
+			stays, known := p.stays[name+"/"+platform]
+			if !known {
+				stays = p.leadsElsewhere(name, entry.URL)
 			}
-			if to[home] == nil {
-				to[home] = documents{}
+			if _, ours := p.want[name].Archives[platform]; stays && !ours {
+				p.add(name, platform, entry)
 			}
-			if to[home][v].Archives == nil {
-				to[home][v] = fsmirror.Document{Archives: map[string]fsmirror.Archive{}}
-			}
-			to[home][v].Archives[platform] = entry
 		}
 	}
-	return nil
 }
 
 // leadsElsewhere reports whether a URL in a document refers to another server, or to
 // a file in the mirror that is not a package in the layout.
-func (b *Builder) leadsElsewhere(doc, text string, paths map[string]bool) bool {
-	path, ok := b.resolve(doc, text)
+func (p *plan) leadsElsewhere(doc, text string) bool {
+	file, ok := resolve(doc, text)
 	if !ok {
 		_, err := url.Parse(text)
 		return err == nil && text != ""
 	}
-	info, err := os.Stat(path)
-	return err == nil && info.Mode().IsRegular() && !paths[folded(path)]
+	file = p.b.dir.Path(file)
+	info, err := os.Stat(file)
+	return err == nil && info.Mode().IsRegular() && !p.packages[folded(file)]
 }
 
-// entry returns the entry for an archive in a document of the directory home.
-func (a indexed) entry(home string) (fsmirror.Archive, error) {
-	rel, err := filepath.Rel(home, a.path)
+// folded returns the path as a case-insensitive file system compares it.
+func folded(path string) string { return strings.ToLower(path) }
+
+// compare plans the steps. Names of versions begin with a digit, so index.json is the last document of a directory
+// that is written, and the first that is removed.
+func (p *plan) compare() error {
+	var errs []error
+	for _, home := range slices.Sorted(maps.Keys(p.unread)) {
+		errs = append(errs, p.unread[home])
+	}
+	for _, name := range slices.Sorted(maps.Keys(p.want)) {
+		text, err := p.want[name].Text()
+		errs = append(errs, err)
+		if err == nil && p.unread[path.Dir(name)] == nil && !bytes.Equal(text, p.there[name].text) {
+			p.steps = append(p.steps, step{name, text})
+		}
+	}
+	for _, name := range slices.Backward(slices.Sorted(maps.Keys(p.there))) {
+		home, err := path.Dir(name), p.there[name].err
+		wanted := p.want[home+"/"+fsmirror.Index].Versions != nil
+		_, stays := p.want[name]
+		switch {
+		case stays || p.unread[home] != nil:
+		case !wanted && p.homes[folded(home)]: // a case-insensitive file system may not distinguish the directories
+		case disk.IsUnread(err):
+			errs = append(errs, err)
+		case err == nil || wanted: // otherwise it may belong to another program
+			p.steps = append(p.steps, step{path: name})
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// extension returns the part of a VERSION.json besides the archives: the file names
+// of the evidence. It is nil if there is no readable evidence.
+func (b *Builder) extension(of sources.Release) (*evidence.Extension, error) {
+	files, err := b.evidence.Files(of)
 	if err != nil {
-		return fsmirror.Archive{}, err
+		if !disk.IsUnread(err) {
+			err = nil // Verify reports broken evidence, and archives are served without it
+		}
+		return nil, err
 	}
-	hashes := []sources.Hash{a.H1, a.ZH}
-	if a.ZipH1 != "" && a.ZipH1 != a.H1 {
-		hashes = append(hashes, a.ZipH1) // engines compute this h1: hash from the archive
-	}
-	slices.Sort(hashes)
-	return fsmirror.Archive{Hashes: hashes, URL: (&url.URL{Path: filepath.ToSlash(rel)}).String()}, nil
+	return &evidence.Extension{Evidence: evidence.Locate(of.Provider, of.Version, files)}, nil
 }
 
-// planHome plans the documents of one directory.
-func planHome(home string, wanted documents, there shelf) (steps []step, err error) {
-	plan := func(name string, doc fsmirror.Document) error {
-		text, err := doc.Text()
-		if err == nil && !bytes.Equal(text, there[name].text) {
-			steps = append(steps, step{filepath.Join(home, name), text})
-		}
-		return err
-	}
-	index := fsmirror.Document{Versions: map[string]struct{}{}}
-	for _, v := range slices.Sorted(maps.Keys(wanted)) {
-		index.Versions[v] = struct{}{}
-		if err := plan(v+".json", wanted[v]); err != nil {
-			return nil, err
-		}
-	}
-	unwanted := []string{fsmirror.Index}
-	if len(wanted) > 0 {
-		unwanted = nil
-		if err := plan(fsmirror.Index, index); err != nil {
-			return nil, err
-		}
-	}
-	for _, name := range slices.Sorted(maps.Keys(there)) {
-		v, ok := fsmirror.VersionOf(name)
-		if _, stays := wanted[v.String()]; ok && !stays {
-			unwanted = append(unwanted, name)
-		}
-	}
-	for _, name := range unwanted {
-		doc, ok := there[name]
-		if disk.IsUnread(doc.err) {
-			return nil, doc.err
-		}
-		if ok && (doc.err == nil || len(wanted) > 0) { // otherwise it may belong to another program
-			steps = append(steps, step{path: filepath.Join(home, name)})
-		}
-	}
-	return steps, nil
-}
-
-// apply writes the records, syncs the evidence, and then carries out the steps. After an error, it carries out those for
-// other directories.
+// apply writes the records, syncs the evidence, and then carries out the steps. After an error, it carries out those
+// for other directories.
 func (b *Builder) apply(ctx context.Context, steps []step) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.writeRecords(ctx)
-	errs := []error{b.writeRemovals()}
+	errs := []error{b.writeRecords(ctx)}
 	if b.changed {
 		sync := func(evidence *disk.Dir) error { return evidence.SyncTree(ctx) } // it was written without syncing
 		if err := store.Within(b.own, "evidence", sync); err != nil {
 			return errors.Join(append(errs, err)...)
 		}
 	}
-	failed := ""
+	failed := map[string]bool{}
 	for _, s := range steps {
-		if filepath.Dir(s.path) == failed {
+		if failed[path.Dir(s.path)] {
 			continue
 		}
 		err := b.change()
 		switch {
 		case err != nil:
 		case s.text == nil:
-			err = b.dir.Remove(b.relative(s.path))
+			err = b.dir.Remove(s.path)
 		default:
 			err = b.write(s.path, s.text)
 		}
 		if err != nil {
 			errs = append(errs, fmt.Errorf("writing the index: %w", err))
-			failed = filepath.Dir(s.path)
+			failed[path.Dir(s.path)] = true
 			if disk.IsFull(err) {
 				break
 			}
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// unindex removes a package from the index, before its archive is replaced. The
+// caller holds b.mu.
+func (b *Builder) unindex(id sources.PackageID) error {
+	return b.edit(id.Release(), func(doc *fsmirror.Document) { delete(doc.Archives, id.Platform.String()) })
+}
+
+// unindexEvidence removes the evidence for a version from the index, before s
+// replaces it. The caller holds b.mu.
+func (b *Builder) unindexEvidence(of sources.Release, s *sources.Signed) error {
+	files, err := evidence.Pack(s)
+	if err != nil {
+		return err
+	}
+	next := &evidence.Extension{Evidence: evidence.Locate(of.Provider, of.Version, files)}
+	return b.edit(of, func(doc *fsmirror.Document) {
+		if !reflect.DeepEqual(doc.Larder, next) {
+			doc.Larder = nil
+		}
+	})
+}
+
+// edit changes the documents of a version, until they are complete again. A document that then names no archive stays
+// in index.json: clients fail, and do not choose another version. So does an invalid one.
+func (b *Builder) edit(of sources.Release, change func(*fsmirror.Document)) error {
+	for _, home := range homes(of.Provider) {
+		name := document(home, of.Version)
+		doc := b.readDocument(name)
+		switch {
+		case errors.Is(doc.err, fs.ErrNotExist):
+			continue
+		case disk.IsUnread(doc.err):
+			return doc.err
+		case doc.err != nil:
+			doc.Archives = map[string]fsmirror.Archive{}
+		}
+		change(&doc.Document)
+		text, err := doc.Text()
+		if err == nil {
+			err = b.write(name, text)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// write replaces the contents of a file by rename, unless data is already its
+// contents. The caller holds b.mu.
+func (b *Builder) write(name string, data []byte) error {
+	if old, err := b.read(name, int64(len(data))); err == nil && bytes.Equal(old, data) {
+		return nil
+	}
+	if err := b.change(); err != nil {
+		return err
+	}
+	dir, err := b.dir.MakeSub(path.Dir(name))
+	if err != nil {
+		return err
+	}
+	defer dir.Close()
+	const document = "document" // only one is written at a time
+	err = store.WriteFile(b.work.Dir, document, 0o644, bytes.NewReader(data))
+	if err == nil {
+		err = disk.Rename(b.work.Dir, document, dir, path.Base(name))
+	}
+	if err != nil {
+		_ = b.work.Remove(document)
+	}
+	return err
+}
+
+// read reads a file of the mirror's own: a record or a document. A link to one, or to
+// a directory above it, is a [disk.StrayError].
+func (b *Builder) read(name string, limit int64) ([]byte, error) {
+	if b.dir == nil {
+		return nil, fs.ErrNotExist
+	}
+	data, _, err := b.dir.ReadFile(name, limit)
+	return data, err
+}
+
+// resolve returns the path of the file in the mirror that a URL in a document refers
+// to. Both paths are relative to the mirror, with forward slashes.
+func resolve(doc, text string) (file string, ok bool) {
+	u, err := url.Parse(text)
+	if err != nil || u.Scheme != "" || u.Host != "" || u.Path == "" || strings.HasPrefix(u.Path, "/") {
+		return "", false
+	}
+	file = path.Join(path.Dir(doc), u.Path)
+	return file, filepath.IsLocal(filepath.FromSlash(file))
 }
 
 // change creates the file that marks unfinished changes. The caller holds b.mu.

@@ -3,10 +3,6 @@ package builder_test
 import (
 	"context"
 	"errors"
-	"io/fs"
-	"os"
-	"path/filepath"
-	"runtime"
 	"testing"
 	"time"
 
@@ -46,7 +42,7 @@ func TestWaitsEndWithTheirContext(t *testing.T) {
 	waits(map[string]func(context.Context) error{
 		"put": func(ctx context.Context) error { _, err := sourcetest.Put(ctx, b, id, d.delivery(id)); return err },
 	})
-	index := func(ctx context.Context) error { _, _, err := b.Index(ctx); return err }
+	index := func(ctx context.Context) error { _, _, err := b.Index(ctx, false); return err }
 	prune := func(ctx context.Context) error { _, err := b.Prune(ctx, &builder.Plan{}); return err }
 	must(t, errors.Join(index(t.Context()), prune(t.Context()))) // these don't wait for a download
 	altered := builder.Alter(t, b)
@@ -54,73 +50,6 @@ func TestWaitsEndWithTheirContext(t *testing.T) {
 	altered()
 	close(finish)
 	must(t, errors.Join(<-done, b.Finish(t.Context()), b.Close()))
-}
-
-// A copy is not readable for users who cannot read the original.
-func TestCopiesAreNoMoreReadable(t *testing.T) {
-	if runtime.GOOS == "windows" {
-		t.Skip("files have no such modes there")
-	}
-	d := newDepot(t, widget+"/1.0.0/linux_amd64")
-	id := parseID(t, widget+"/1.0.0/linux_amd64")
-	unpacked := sourcetest.PublicDir(t)
-	d.world.WriteUnpacked(unpacked)
-	from := filepath.Join(unpacked, filepath.FromSlash(id.Path()))
-	secret := filepath.Join(t.TempDir(), "secret")
-	write(t, secret, "secret")
-	must(t, errors.Join(os.Chmod(secret, 0o600), sourcetest.Symlink(t, secret, filepath.Join(from, "README"))))
-	for _, tt := range []struct {
-		unpacked bool
-		file     string
-		want     fs.FileMode
-	}{
-		{false, widget + "/" + id.Filename(), 0o640},
-		{true, id.Path() + "/README", 0o600},
-		{true, id.Path() + "/terraform-provider-widget_v1.0.0", 0o755},
-	} {
-		dir := t.TempDir()
-		b := open(t, dir, builder.Options{Unpacked: tt.unpacked})
-		del := d.delivery(id)
-		del.Fetch = func(context.Context, sources.Stage) (sourcetest.Supplied, error) {
-			if tt.unpacked {
-				return sourcetest.Supplied{Payload: sources.Payload{Dir: from}}, nil
-			}
-			f := sourcetest.Must(os.Open(d.archive(id)))(t)
-			t.Cleanup(func() { f.Close() })
-			return sourcetest.Supplied{Payload: sources.Payload{Archive: f, Hidden: 0o007}}, nil
-		}
-		_, err := sourcetest.Put(t.Context(), b, id, del)
-		must(t, errors.Join(err, b.Close()))
-		info := sourcetest.Must(os.Lstat(filepath.Join(dir, filepath.FromSlash(tt.file))))(t)
-		sourcetest.Equal(t, info.Mode(), tt.want, tt.file)
-	}
-}
-
-// Reading creates no files and no directories.
-func TestReadOnlyCreatesNothing(t *testing.T) {
-	d := newDepot(t, widget+"/1.0.0/linux_amd64")
-	ours := t.TempDir()
-	d.sync(ours, builder.Options{}, widget+"/1.0.0/linux_amd64")
-	must(t, os.Remove(filepath.Join(ours, ".larder", "mirror.lock")))
-	for name, dir := range map[string]string{"of others": d.packed, "ours": ours, "empty": t.TempDir(), "missing": filepath.Join(t.TempDir(), "missing")} {
-		before, _ := filepath.Glob(filepath.Join(dir, ".*"))
-		b := open(t, dir, builder.Options{ReadOnly: true, Paranoid: true})
-		_, listed := b.List(t.Context(), builder.ListOptions{Hash: true})
-		_, _, indexed := b.Index(t.Context())
-		_, planned := b.PlanPrune(t.Context(), builder.Policy{})
-		_, verified := b.Verify(t.Context(), nil)
-		must(t, b.Close())
-		for _, err := range []error{listed, indexed, planned, verified} {
-			sourcetest.Expect(t, (err != nil) == (name == "missing"), "%s: %v", name, err)
-		}
-		after, _ := filepath.Glob(filepath.Join(dir, ".*"))
-		if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) != (name == "missing") || len(before) != len(after) {
-			t.Errorf("%s: left %v: %v", name, after, err)
-		}
-		if _, err := os.Stat(filepath.Join(dir, ".larder", "mirror.lock")); !errors.Is(err, fs.ErrNotExist) {
-			t.Errorf("%s: there is a lock file: %v", name, err)
-		}
-	}
 }
 
 // Several users may write to a mirror. None loses what others have proved, and none believes it.

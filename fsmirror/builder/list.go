@@ -12,7 +12,6 @@ import (
 	"github.com/larder-cli/larder/fsmirror"
 	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/disk"
-	"github.com/larder-cli/larder/sources/evidence"
 )
 
 // An Entry is a package in a mirror.
@@ -29,7 +28,7 @@ type Entry struct {
 	Stored sources.Stored // what was proved about it, if requested in [ListOptions]
 	Err    error          // why it could not be hashed again, see [ListOptions]
 
-	at spot
+	at fsmirror.Package
 }
 
 // ListOptions configure [Builder.List].
@@ -57,7 +56,7 @@ func (b *Builder) List(ctx context.Context, opts ListOptions) ([]Entry, error) {
 	var entries []Entry
 	var total, done int64
 	for _, pkg := range packages {
-		e, err := b.entry(spotOf(pkg))
+		e, err := b.entry(pkg)
 		if errors.Is(err, fs.ErrNotExist) {
 			continue // removed meanwhile
 		}
@@ -68,16 +67,19 @@ func (b *Builder) List(ctx context.Context, opts ListOptions) ([]Entry, error) {
 		entries = append(entries, e)
 	}
 	for i := range entries {
-		r, err := b.remembered(ctx, entries[i].at, opts)
-		err = sources.InPackage(entries[i].ID, err)
+		e := &entries[i]
+		r, err := b.remembered(ctx, e.at, opts)
 		if err != nil && (!opts.Again || ctx.Err() != nil) {
-			return nil, err
+			return nil, sources.InPackage(e.ID, err)
 		}
-		entries[i].Err = err
-		if entries[i].recorded(r); opts.Proofs && r.Mark != "" {
-			entries[i].Stored = b.stored(entries[i].at, r)
+		e.Err = sources.InPackage(e.ID, err)
+		if r.Mark != "" {
+			e.recorded(r)
 		}
-		if done += entries[i].Size; opts.Report != nil {
+		if opts.Proofs && r.Mark != "" {
+			e.Stored = b.stored(e.at, r)
+		}
+		if done += e.Size; opts.Report != nil {
 			opts.Report(done, total)
 		}
 	}
@@ -96,6 +98,13 @@ func (b *Builder) packages(ctx context.Context) ([]fsmirror.Package, error) {
 	return tree.Packages(ctx)
 }
 
+// forgetTree is called after a package was added or removed.
+func (b *Builder) forgetTree() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.tree = nil
+}
+
 // PackagesOf returns the IDs of the packages of a provider in the mirror.
 func (b *Builder) PackagesOf(ctx context.Context, p sources.Provider) ([]sources.PackageID, error) {
 	packages, err := b.packages(ctx)
@@ -111,7 +120,7 @@ func (b *Builder) PackagesOf(ctx context.Context, p sources.Provider) ([]sources
 
 // remembered returns the record of a package as it is now. The record is zero if
 // there is none, and the package is not to be hashed.
-func (b *Builder) remembered(ctx context.Context, at spot, opts ListOptions) (record, error) {
+func (b *Builder) remembered(ctx context.Context, at fsmirror.Package, opts ListOptions) (record, error) {
 	now, err := mark(at)
 	if disk.IsUnread(err) {
 		return record{}, err
@@ -128,30 +137,22 @@ func (b *Builder) remembered(ctx context.Context, at spot, opts ListOptions) (re
 	return b.look(ctx, at)
 }
 
-func (b *Builder) entry(at spot) (Entry, error) {
-	e := Entry{ID: at.id, Path: b.relative(at.path), Unpacked: at.unpacked, at: at}
-	info, err := os.Stat(at.path)
+func (b *Builder) entry(at fsmirror.Package) (Entry, error) {
+	e := Entry{ID: at.ID, Path: b.relative(at.Path()), Unpacked: at.Unpacked(), at: at}
+	info, err := os.Stat(at.Path())
 	if err != nil {
 		return e, err
 	}
 	e.Size, e.Since = info.Size(), info.ModTime()
-	if at.unpacked {
-		e.Size, err = treeSize(at.path)
+	if e.Unpacked {
+		e.Size, err = treeSize(at.Path())
 	}
-	e.Evidence = b.hasEvidence(at.id)
+	e.Evidence = b.hasEvidence(at.ID)
 	return e, err
-}
-
-// hasEvidence reports whether there is evidence for the version of a package.
-func (b *Builder) hasEvidence(id sources.PackageID) bool {
-	return b.has(evidence.Path(id.Provider, id.Version) + "/SHA256SUMS")
 }
 
 // recorded adds the data of a record.
 func (e *Entry) recorded(r record) {
-	if r.Mark == "" {
-		return
-	}
 	e.Origin = r.Origin
 	if !r.Since.IsZero() {
 		e.Since = r.Since

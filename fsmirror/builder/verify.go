@@ -8,10 +8,9 @@ import (
 	"io/fs"
 	"maps"
 	"os"
-	"path/filepath"
+	"path"
 	"reflect"
 	"slices"
-	"strings"
 	"sync"
 
 	"github.com/larder-cli/larder/fsmirror"
@@ -19,6 +18,7 @@ import (
 	"github.com/larder-cli/larder/sources/archive"
 	"github.com/larder-cli/larder/sources/evidence"
 	"github.com/larder-cli/larder/sources/store"
+	"github.com/larder-cli/larder/sources/trust"
 )
 
 // The kinds of problems with the layout of a mirror. The index names a missing package.
@@ -45,8 +45,8 @@ type verifier struct {
 	*Builder
 	Verification
 	mu     sync.Mutex
-	fresh  map[string]record // hashes of the archives, by path
-	broken map[any]bool      // packages by path, and evidence by release, that are findings
+	fresh  map[string]record // hashes of the archives, by relative path
+	broken map[any]bool      // packages by relative path, and evidence by release, that are findings
 }
 
 // Verify reads all files in a mirror. It compares packages with their records and
@@ -59,80 +59,73 @@ func (b *Builder) Verify(ctx context.Context, report func(done, of int64)) (*Ver
 		return nil, err
 	}
 	defer release()
-	mirror := fsmirror.New(b.path, fsmirror.Options{})
-	packages, err := mirror.Packages(ctx)
+	b.forgetTree()
+	packages, err := b.packages(ctx)
 	if err != nil {
 		return nil, err
 	}
-	strays, err := mirror.Strays(ctx)
+	strays, err := b.tree.Strays(ctx)
 	if err != nil {
 		return nil, err
 	}
 	v := &verifier{Builder: b, fresh: map[string]record{}, broken: map[any]bool{}}
 	for _, s := range strays {
-		v.found(Astray, s.Path, nil, "it %s", s.Reason)
+		v.found(Astray, b.relative(s.Path), nil, "it %s", s.Reason)
 	}
-	if err := v.packages(ctx, packages, report); err != nil {
+	if err := v.evidence.Verify(ctx, v.subjects(packages), report); err != nil {
 		return nil, err
 	}
-	if err := v.index(packages); err != nil {
+	if err := v.checkIndex(ctx); err != nil {
 		return nil, err
 	}
 	if name := own + "/" + unsettled; b.has(name) {
-		v.found(Unfinished, b.dir.Path(name), nil, "the last process that wrote to the mirror was interrupted")
+		v.found(Unfinished, name, nil, "the last process that wrote to the mirror was interrupted")
 	}
 	slices.SortStableFunc(v.Findings, func(f, g *store.Finding) int { return cmp.Compare(f.Path, g.Path) })
 	slices.SortStableFunc(v.Sound, func(a, b sources.Stored) int { return a.ID.Compare(b.ID) })
 	return &v.Verification, nil
 }
 
-// found adds a finding about a path.
+// found adds a finding about a path, which is relative to the mirror.
 func (v *verifier) found(kind store.Kind, path string, id *sources.PackageID, format string, args ...any) {
-	v.note(path, &store.Finding{Kind: kind, Path: v.relative(path), Package: id, Err: fmt.Errorf(format, args...)})
+	v.add(&store.Finding{Kind: kind, Path: path, Package: id, Err: fmt.Errorf(format, args...)})
 }
 
-// note adds a finding about the package or the document at a path.
-func (v *verifier) note(path string, f *store.Finding) {
+func (v *verifier) add(f *store.Finding) {
 	v.Findings = append(v.Findings, f)
 	switch f.Kind {
 	case store.Broken, store.Changed, store.Unreadable:
-		v.broken[path] = true
+		v.broken[f.Path] = true
 	case store.BadEvidence:
 		v.broken[f.Package.Release()] = true
 	}
 }
 
-// packages verifies all packages.
-func (v *verifier) packages(ctx context.Context, packages []fsmirror.Package, report func(done, of int64)) error {
-	first := map[sources.PackageID]spot{}
-	var entries []Entry
+// subjects returns the packages as they are to be verified.
+func (v *verifier) subjects(packages []fsmirror.Package) (all []store.Subject) {
+	first := map[sources.PackageID]Entry{}
 	for _, pkg := range packages {
-		e, err := v.entry(spotOf(pkg))
+		e, err := v.entry(pkg)
 		if err != nil {
-			v.found(store.Broken, spotOf(pkg).path, &pkg.ID, "%w", err)
+			v.found(store.Broken, v.relative(pkg.Path()), &pkg.ID, "%w", err)
 			continue
 		}
-		if other, ok := first[pkg.ID]; ok && other.unpacked == e.Unpacked {
-			v.found(Twice, e.at.path, &pkg.ID, "terraform and tofu use %s", v.relative(other.path))
-		} else if !ok {
-			first[pkg.ID] = e.at
+		if other, ok := first[e.ID]; !ok {
+			first[e.ID] = e
+		} else if other.Unpacked == e.Unpacked {
+			v.found(Twice, e.Path, &e.ID, "terraform and tofu use %s", other.Path)
 		}
-		entries = append(entries, e)
+		all = append(all, v.subject(e))
 	}
-	subjects := make([]store.Subject, len(entries))
-	for i, e := range entries {
-		subjects[i] = v.subject(e)
-	}
-	return v.evidence.Verify(ctx, subjects, report)
+	return all
 }
 
-// subject returns a package as it is to be verified.
 func (v *verifier) subject(e Entry) store.Subject {
-	s := store.Subject{ID: e.ID, Path: e.Path, Dir: e.at.path, Size: e.Size}
+	s := store.Subject{ID: e.ID, Path: e.Path, Dir: e.at.Path(), Size: e.Size}
 	read := record{}
 	s.Read = func(ctx context.Context) (store.Facts, error) {
 		before, _ := mark(e.at)
-		fresh, contents, err := hash(ctx, e.at.path)
+		fresh, contents, err := hash(ctx, e.at.Path())
 		if err == nil {
 			_, err = archive.ExecutableIn(contents, e.ID.Provider.Type)
 		}
@@ -149,24 +142,24 @@ func (v *verifier) subject(e Entry) store.Subject {
 		return []store.Facts{old.Facts}, err
 	}
 	if e.Unpacked {
-		s.Start = func() error { return archive.Startable(e.at.path, e.ID) }
+		s.Start = func() error { return archive.Startable(e.at.Path(), e.ID) }
 	}
-	s.Done = func(result store.Verified) { v.add(e, read, result) }
+	s.Done = func(result store.Verified) { v.done(e, read, result) }
 	return s
 }
 
-// add adds a package with the results of verifying it, and records what was proved about a sound package, so that later
+// done adds a package with the results of verifying it, and records what was proved about a sound package, so that later
 // commands know it.
-func (v *verifier) add(e Entry, read record, result store.Verified) {
+func (v *verifier) done(e Entry, read record, result store.Verified) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	v.Packages++
 	v.Bytes += e.Size
 	for _, f := range result.Findings {
-		v.note(e.at.path, f)
+		v.add(f)
 	}
 	if read.H1 != "" {
-		v.fresh[e.at.path] = read
+		v.fresh[e.Path] = read
 	}
 	if !result.Sound() {
 		return
@@ -176,7 +169,7 @@ func (v *verifier) add(e Entry, read record, result store.Verified) {
 		v.Unvouched++
 	}
 	v.Sound = append(v.Sound, sources.Stored{
-		ID: e.ID, Dir: e.at.path, H1: read.H1, ZipH1: read.ZipH1, ZH: read.ZH,
+		ID: e.ID, Dir: e.at.Path(), H1: read.H1, ZipH1: read.ZipH1, ZH: read.ZH,
 		Proof: read.Proof, Report: v.opts.Judge.Report(e.ID.Provider, read.Proof),
 	})
 	if now, err := mark(e.at); err != nil || now == "" || now != read.Mark {
@@ -188,148 +181,194 @@ func (v *verifier) add(e Entry, read record, result store.Verified) {
 	if signed, err := v.evidence.Marked(e.ID.Release()); err == nil && read.Proof.Signed() {
 		read.Evidence = evidence.Reference(signed)
 	}
-	v.Builder.note(e.at, read)
+	v.note(e.at, read)
 	v.learn(e.ID, read.Facts)
 }
 
-// index compares the index with the archives. A mirror without documents is a
+// checkIndex compares the index with the one that the packages should have. A mirror without documents is a
 // filesystem mirror and requires no index.
-func (v *verifier) index(packages []fsmirror.Package) error {
-	archives := v.packed(packages, nil)
-	homes := map[string]sources.Provider{}
-	for _, at := range archives {
-		for _, home := range v.homes(at.id.Provider) {
-			homes[folded(home)] = at.id.Provider
+func (v *verifier) checkIndex(ctx context.Context) error {
+	p, err := v.survey(ctx, indexing{look: func(_ context.Context, at fsmirror.Package) (r record, err error) {
+		r, ok := v.fresh[v.relative(at.Path())]
+		if !ok {
+			err = errors.New("damaged") // which is a finding
 		}
-	}
-	there, err := v.readShelves()
+		return r, err
+	}})
 	if err != nil {
 		return err
 	}
-	shelves := map[string]shelf{}
-	for home, docs := range there {
-		p, packages := homes[folded(home)]
-		if v.valid(home, docs, packages) {
-			shelves[folded(home)] = docs
-			v.checkShelf(home, p, docs)
+	for _, home := range slices.Sorted(maps.Keys(p.unread)) {
+		v.found(BadIndex, home, nil, "the evidence cannot be read: %v", p.unread[home])
+	}
+	isIndex, exists := map[string]bool{}, false // directories, as they are needed; others may belong to other programs
+	for name, doc := range p.there {
+		if home := path.Dir(name); doc.err == nil || p.homes[folded(home)] {
+			isIndex[home], exists = true, true
 		}
 	}
-	if len(shelves) == 0 {
-		return nil
-	}
-	for _, at := range archives {
-		if v.broken[at.path] { // larder mirror index leaves it out
-			continue
-		}
-		for _, home := range v.homes(at.id.Provider) {
-			name := at.id.Version.String() + ".json"
-			if _, ok := shelves[folded(home)][name].Archives[at.id.Platform.String()]; !ok {
-				v.found(Unindexed, filepath.Join(home, name), &at.id, "it does not name %s", v.relative(at.path))
-			}
+	names := slices.AppendSeq(slices.Collect(maps.Keys(p.want)), maps.Keys(p.there))
+	slices.Sort(names)
+	for _, name := range slices.Compact(names) {
+		if home := path.Dir(name); exists && (p.homes[folded(home)] || isIndex[home]) {
+			v.checkDocument(name, p)
 		}
 	}
 	return nil
 }
 
-// folded returns the path as a case-insensitive file system compares it.
-func folded(path string) string { return strings.ToLower(path) }
-
-// valid reports whether the documents in a directory are an index. An invalid document is a
-// finding if the directory has packages; otherwise it may belong to another program.
-func (v *verifier) valid(home string, docs shelf, packages bool) (found bool) {
-	for name, doc := range docs {
-		found = found || doc.err == nil || packages
-		if doc.err != nil && packages {
-			v.found(BadIndex, filepath.Join(home, name), nil, "it is invalid: %v", doc.err)
+// checkDocument compares a document with the others of its directory, and with what it should be.
+func (v *verifier) checkDocument(name string, p *plan) {
+	home, doc, want := path.Dir(name), p.there[name], p.want[name]
+	index := home + "/" + fsmirror.Index
+	if doc.err != nil && p.homes[folded(home)] {
+		v.found(BadIndex, name, nil, "it is invalid: %v", doc.err)
+	}
+	for _, version := range slices.Sorted(maps.Keys(doc.Versions)) {
+		if _, ok := p.there[home+"/"+version+".json"]; !ok && name == index {
+			v.found(BadIndex, name, nil, "it lists %s, but there is no %s.json", version, version)
 		}
 	}
-	return found
-}
-
-// checkShelf compares the documents of a directory with each other and with the files
-// that they name. The provider is zero if there are no archives.
-func (v *verifier) checkShelf(home string, p sources.Provider, docs shelf) {
-	index, listed := filepath.Join(home, fsmirror.Index), docs[fsmirror.Index].Versions
-	for _, version := range slices.Sorted(maps.Keys(listed)) {
-		if _, ok := docs[version+".json"]; !ok {
-			v.found(BadIndex, index, nil, "it lists %s, but there is no %s.json", version, version)
-		}
+	version, ok := fsmirror.VersionOf(path.Base(name))
+	if !ok {
+		return
 	}
-	for _, name := range slices.Sorted(maps.Keys(docs)) {
-		of, ok := fsmirror.VersionOf(name)
-		if !ok {
-			continue
-		}
-		version := of.String()
-		doc, path := docs[name], filepath.Join(home, name)
-		if _, ok := listed[version]; len(doc.Archives) > 0 && !ok {
-			v.found(BadIndex, index, nil, "it does not list %s, but there is a %s.json", version, version)
-		}
-		v.checkExtension(path, p, version, doc.Document)
-		for _, platform := range slices.Sorted(maps.Keys(doc.Archives)) {
-			v.checkArchive(path, version, platform, doc.Archives[platform])
+	if _, ok := p.there[index].Versions[version.String()]; len(doc.Archives) > 0 && !ok {
+		v.found(BadIndex, index, nil, "it does not list %s, but there is a %s", version, path.Base(name))
+	}
+	of := sources.Release{Provider: p.providers[home], Version: version}
+	v.checkEvidence(name, of, doc, want)
+	for _, platform := range slices.Sorted(maps.Keys(doc.Archives)) {
+		v.checkArchive(name, version, platform, doc.Archives[platform])
+	}
+	for _, platform := range slices.Sorted(maps.Keys(want.Archives)) {
+		at, _ := resolve(name, want.Archives[platform].URL)
+		if _, ok := doc.Archives[platform]; !ok && !v.broken[at] { // larder mirror index leaves it out
+			on, _ := sources.ParsePlatform(platform)
+			id := sources.PackageID{Provider: of.Provider, Version: version, Platform: on}
+			v.found(Unindexed, name, &id, "it does not name %s", at)
 		}
 	}
 }
 
-// checkExtension checks a document's entry for the evidence.
-func (v *verifier) checkExtension(path string, p sources.Provider, version string, doc fsmirror.Document) {
-	id, err := sources.ParseVersion(version)
-	if err != nil || p == (sources.Provider{}) || doc.Archives == nil || v.broken[sources.Release{Provider: p, Version: id}] {
-		return // there is another finding
-	}
-	got := doc.Larder
-	want, err := v.extension(p, id)
+// checkEvidence checks a document's entry for the evidence, unless there is another finding about it.
+func (v *verifier) checkEvidence(file string, of sources.Release, doc placed, want fsmirror.Document) {
+	at := evidence.Path(of.Provider, of.Version)
 	switch {
-	case err != nil:
-		v.found(BadIndex, path, nil, "the evidence for it cannot be read: %v", err)
-	case reflect.DeepEqual(got, want):
-	case want == nil:
-		v.found(BadIndex, path, nil, "it names evidence, but %s contains no readable evidence", evidence.Path(p, id))
-	case got == nil:
-		v.found(BadIndex, path, nil, "it does not name the evidence in %s", evidence.Path(p, id))
+	case v.broken[of], doc.Archives == nil, want.Archives == nil, reflect.DeepEqual(doc.Larder, want.Larder):
+	case doc.Larder == nil:
+		v.found(BadIndex, file, nil, "it does not name the evidence in %s", at)
 	default:
-		v.found(BadIndex, path, nil, "the evidence that it names differs from the evidence in %s", evidence.Path(p, id))
+		v.found(BadIndex, file, nil, "the evidence that it names differs from the evidence in %s", at)
 	}
 }
 
 // checkArchive checks a document's entry for an archive.
-func (v *verifier) checkArchive(doc, version, platform string, entry fsmirror.Archive) {
-	path, ok := v.resolve(doc, entry.URL)
+func (v *verifier) checkArchive(doc string, version sources.Version, platform string, entry fsmirror.Archive) {
+	file, ok := resolve(doc, entry.URL)
 	if !ok {
 		v.found(BadIndex, doc, nil, "the archive that it names for %s is not in the mirror: %q", platform, entry.URL)
 		return
 	}
-	info, err := os.Stat(path)
+	info, err := os.Stat(v.dir.Path(file))
 	if errors.Is(err, fs.ErrNotExist) || err == nil && !info.Mode().IsRegular() {
-		var missing *sources.PackageID
-		id, err := sources.ParsePackageID(v.relative(filepath.Dir(doc)), version, platform)
-		if err == nil && path == v.place(id, false).path {
-			missing = &id
-			isStray := func(f *store.Finding) bool { return f.Kind == Astray && f.Path == v.relative(path) }
-			v.Findings = slices.DeleteFunc(v.Findings, isStray) // the package will replace it
-		}
-		if _, err := os.Lstat(path); err != nil {
-			v.found(store.Missing, doc, missing, "it names %s, which does not exist", v.relative(path))
-		} else { // a link may lead nowhere
-			v.found(store.Missing, path, missing, "%s names it, and it is not a regular file", v.relative(doc))
-		}
+		v.missing(doc, file, version, platform)
 		return
 	}
-	fresh, ok := v.fresh[path]
-	if !ok { // already a finding, unless the file is not a package
-		if !v.broken[path] {
-			v.found(BadIndex, doc, nil, "the file that it names for %s is not a package: %s", platform, v.relative(path))
-		}
-		return
+	fresh, ok := v.fresh[file]
+	if !ok && !v.broken[file] {
+		v.found(BadIndex, doc, nil, "the file that it names for %s is not a package: %s", platform, file)
 	}
 	for _, h := range entry.Hashes {
-		if h.Usable() && h != fresh.ZH && h != fresh.H1 && h != fresh.ZipH1 {
+		if ok && h.Usable() && h != fresh.ZH && h != fresh.H1 && h != fresh.ZipH1 {
 			is := fresh.ZH
 			if h.Scheme() == sources.H1 {
 				is = fresh.H1
 			}
-			v.found(BadIndex, doc, nil, "it lists %s for %s, but %s is %s", h, platform, v.relative(path), is)
+			v.found(BadIndex, doc, nil, "it lists %s for %s, but %s is %s", h, platform, file, is)
 		}
 	}
+}
+
+// missing adds the finding about a file that a document names, and that is no archive.
+func (v *verifier) missing(doc, file string, version sources.Version, platform string) {
+	var missing *sources.PackageID
+	id, err := sources.ParsePackageID(path.Dir(doc), version.String(), platform)
+	if err == nil && file == v.relative(v.place(id, false).Path()) {
+		missing = &id // which will replace it
+		isStray := func(f *store.Finding) bool { return f.Kind == Astray && f.Path == file }
+		v.Findings = slices.DeleteFunc(v.Findings, isStray)
+	}
+	if _, err := v.dir.Lstat(file); err != nil {
+		v.found(store.Missing, doc, missing, "it names %s, which does not exist", file)
+	} else { // a link may lead nowhere
+		v.found(store.Missing, file, missing, "%s names it, and it is not a regular file", doc)
+	}
+}
+
+// A Remedy is what repairs a finding.
+type Remedy string
+
+// The remedies.
+const (
+	Replace Remedy = "replaced"     // fetching the package again, with its evidence
+	Correct Remedy = "corrected"    // [Builder.Finish]
+	Nothing Remedy = "not repaired" // Larder did not store the file
+)
+
+// Remedy returns what repairs the finding.
+func (b *Builder) Remedy(f *store.Finding) Remedy {
+	switch f.Kind {
+	case store.Broken, store.Changed, store.Unreadable, store.BadEvidence:
+		if at := b.place(*f.Package, Unpacked(f)); b.relative(at.Path()) == f.Path {
+			return Replace
+		}
+	case store.Missing:
+		if f.Package != nil {
+			return Replace
+		}
+		return Correct
+	case Unindexed, BadIndex, Unfinished:
+		return Correct
+	}
+	return Nothing
+}
+
+// Unpacked reports whether the finding is about a package that is a directory.
+func Unpacked(f *store.Finding) bool { return f.Package != nil && f.Path == f.Package.Path() }
+
+// StoreAs sets whether packages are stored as directories from now on. It must not be called while
+// packages are being stored.
+func (b *Builder) StoreAs(unpacked bool) { b.opts.Unpacked = unpacked }
+
+// Doubt makes the Builder read a damaged package again, even if its fingerprint matches its record. Until the package is
+// replaced, Finish keeps its entry in the index. Doubt returns the hashes that the package had, from its record, or else
+// from its signed checksums or the index. For an archive, it returns only the checksum, because a damaged archive may
+// still have the same contents.
+func (b *Builder) Doubt(id sources.PackageID) []sources.Hash {
+	at := b.place(id, b.opts.Unpacked)
+	b.mu.Lock()
+	b.doubted = append(b.doubted, id)
+	b.mu.Unlock()
+	if r, err := b.recall(at); err == nil {
+		r.Mark = ""
+		b.note(at, r)
+		if at.Unpacked() {
+			return []sources.Hash{r.H1, r.ZH}
+		}
+		return []sources.Hash{r.ZH}
+	}
+	if signed, err := b.Evidence(id.Provider, id.Version); err == nil {
+		if sums, err := trust.ParseSums(signed.Sums); err == nil {
+			if zh := sums.Archives(id.Provider, id.Version)[id.Platform]; zh != "" {
+				return []sources.Hash{zh}
+			}
+		}
+	}
+	doc := b.readDocument(document(home(id.Provider), id.Version))
+	stated := doc.Archives[id.Platform.String()].Hashes
+	if sources.AnyOf(sources.ZH, stated) {
+		stated = slices.DeleteFunc(stated, func(h sources.Hash) bool { return h.Scheme() != sources.ZH })
+	}
+	return stated
 }

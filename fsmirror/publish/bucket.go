@@ -98,39 +98,30 @@ func (b *Bucket) contents(ctx context.Context, p sources.Provider) (*contents, e
 	})
 }
 
-// document returns the document of a version, which is empty if there is none.
+// document returns the document of a version, as it was read or written last. It is empty if there is none.
 func (b *Bucket) document(ctx context.Context, c *contents, r sources.Release) (document, error) {
-	if doc, known := c.noted(r.Version); known {
+	c.mu.Lock()
+	doc, known := c.documents[r.Version]
+	c.mu.Unlock()
+	if known {
 		return doc, nil
 	}
-	doc, err := b.read(ctx, documentOf(r))
+	var err error
+	if _, ok := c.objects[r.Version.String()+".json"]; ok {
+		doc, err = b.read(ctx, documentOf(r))
+	}
 	if err != nil {
 		return doc, err
 	}
-	c.note(r.Version, doc)
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	c.documents[r.Version] = doc
 	if c.size += doc.size; c.size > maxDocuments {
 		dir := strings.TrimSuffix(home(r.Provider), "/")
 		err = fmt.Errorf("%s/%s: the documents are too large, together more than %d bytes", b, dir, maxDocuments)
 		err = sources.WithHint(err, "find out which program has written them; Larder's have a few kilobytes")
 	}
 	return doc, err
-}
-
-// note records a document that was read or written.
-func (c *contents) note(v sources.Version, doc document) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.documents[v] = doc
-}
-
-// noted returns a document as it was read or written last.
-func (c *contents) noted(v sources.Version) (document, bool) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	doc, known := c.documents[v]
-	return doc, known
 }
 
 // Slot implements [Target].
@@ -199,12 +190,12 @@ func (b *Bucket) Look(ctx context.Context, r Release) (State, error) {
 	if err != nil {
 		return s, err
 	}
-	if _, ok := c.objects[r.Version.String()+".json"]; !ok {
-		return s, sources.ErrNotFound
-	}
 	doc, err := b.document(ctx, c, r.Release)
 	if err != nil {
 		return s, err
+	}
+	if doc.etag == "" {
+		return s, sources.ErrNotFound
 	}
 	_, isListed := c.index.Versions[r.Version.String()]
 	s.Unlisted = !isListed
@@ -215,49 +206,43 @@ func (b *Bucket) Look(ctx context.Context, r Release) (State, error) {
 		}
 		i := slices.IndexFunc(r.Packages, func(p Package) bool { return p.ID.Platform == platform })
 		if i < 0 {
-			s.Archives[platform] = archiveHash(a)
+			s.Archives[platform] = cmp.Or(hashesOf(sources.ZH, a.Hashes)...)
 			continue
 		}
-		same, theirs := compare(a, r.Packages[i])
-		switch same = same && b.exists(c, a, r.Packages[i]); {
-		case theirs != "":
-			s.Archives[platform] = theirs // even if it is missing: lock files have its hash, or it isn't in the listing yet
-		case same:
-			s.Archives[platform] = r.Packages[i].ZH
+		ours := r.Packages[i]
+		// Another archive counts even if it is missing: lock files have its hash.
+		if is := compare(a, ours); is != "" && (is != ours.ZH || b.exists(c, a, ours)) {
+			s.Archives[platform] = is
 		}
 	}
 	s.Signed, err = b.signed(ctx, r, doc.Document)
 	return s, err
 }
 
-// compare compares an archive that a document names with a package. Theirs is the hash of an archive with other
-// contents, and else "". Without a hash that both have, nothing is known.
-func compare(a fsmirror.Archive, p Package) (same bool, theirs sources.Hash) {
+// compare returns the zh: hash of a package if a document names an archive with the same contents, and the hash of the
+// archive if its contents differ. Without hashes to compare, it returns "".
+func compare(a fsmirror.Archive, p Package) sources.Hash {
 	for _, scheme := range []string{sources.ZH, sources.H1} {
-		if !sources.AnyOf(scheme, a.Hashes) || !sources.AnyOf(scheme, p.Hashes) {
-			continue
+		ours, theirs := hashesOf(scheme, p.Hashes), hashesOf(scheme, a.Hashes)
+		switch {
+		case len(ours) == 0 || len(theirs) == 0:
+		case slices.ContainsFunc(theirs, func(h sources.Hash) bool { return slices.Contains(ours, h) }):
+			return p.ZH
+		default:
+			return theirs[0]
 		}
-		for _, h := range a.Hashes {
-			switch {
-			case h.Scheme() != scheme:
-			case slices.ContainsFunc(p.Hashes, func(own sources.Hash) bool { return own.Canonical() == h.Canonical() }):
-				return true, ""
-			case theirs == "":
-				theirs = h.Canonical()
-			}
-		}
-		return false, theirs
 	}
-	return false, ""
+	return ""
 }
 
-// archiveHash returns the hash of an archive that a document states, or "".
-func archiveHash(a fsmirror.Archive) sources.Hash {
-	i := slices.IndexFunc(a.Hashes, func(h sources.Hash) bool { return h.Scheme() == sources.ZH })
-	if i < 0 {
-		return ""
+// hashesOf returns the hashes of a scheme.
+func hashesOf(scheme string, hashes []sources.Hash) (all []sources.Hash) {
+	for _, h := range hashes {
+		if h.Scheme() == scheme {
+			all = append(all, h.Canonical())
+		}
 	}
-	return a.Hashes[i].Canonical()
+	return all
 }
 
 // exists reports whether the archive that a document names for a package exists. Its name states its contents, or else
@@ -270,7 +255,8 @@ func (b *Bucket) exists(c *contents, a fsmirror.Archive, p Package) bool {
 		return true
 	}
 	is, exists := c.objects[inHome]
-	sized := archiveHash(a) == "" || is.Size == p.Size // an archive that was packed again has another size
+	packedAgain := len(hashesOf(sources.ZH, a.Hashes)) == 0 // it may have another size
+	sized := packedAgain || is.Size == p.Size
 	return exists && sized && (inHome == urlOf(p) || !strings.HasPrefix(inHome, archives))
 }
 
@@ -278,18 +264,9 @@ func (b *Bucket) exists(c *contents, a fsmirror.Archive, p Package) bool {
 // document never refers to files that another program has replaced.
 func locate(r Release) *evidence.Location {
 	at := evidence.Locate(r.Provider, r.Version, *r.Evidence)
-	at.URL += evidenceName(r) + "/"
+	sum := sha256.Sum256(fmt.Append(nil, at.SHA256)) // which is sorted
+	at.URL += hex.EncodeToString(sum[:8]) + "/"
 	return at
-}
-
-// evidenceName returns the name of the directory for the evidence for a release.
-func evidenceName(r Release) string {
-	sum := sha256.New()
-	for _, file := range r.Evidence {
-		fmt.Fprintf(sum, "%d ", len(file))
-		sum.Write(file)
-	}
-	return hex.EncodeToString(sum.Sum(nil)[:8])
 }
 
 // read returns a document, which is empty if there is none.
@@ -352,7 +329,10 @@ func (b *Bucket) Put(ctx context.Context, r Release) error {
 	if err != nil {
 		return err
 	}
-	doc, _ := c.noted(r.Version)
+	doc, err := b.document(ctx, c, r.Release)
+	if err != nil {
+		return err
+	}
 	doc.Archives = maps.Clone(doc.Archives)
 	if doc.Archives == nil {
 		doc.Archives = map[string]fsmirror.Archive{}
@@ -361,27 +341,22 @@ func (b *Bucket) Put(ctx context.Context, r Release) error {
 		doc.Archives[p.ID.Platform.String()] = fsmirror.Archive{Hashes: p.Hashes, URL: urlOf(p)}
 	}
 	if r.Evidence != nil {
-		if err := b.putEvidence(ctx, r); err != nil {
-			return err
+		at := locate(r)
+		dir := path.Join(evidence.Path(r.Provider, r.Version), path.Base(at.URL))
+		for i, name := range evidence.Names {
+			_, err := b.in.Put(ctx, dir+"/"+name, r.Evidence[i], bucket.WriteOptions{CacheControl: keepContents})
+			if err != nil {
+				return err
+			}
 		}
-		doc.Larder = &evidence.Extension{Evidence: locate(r)}
+		doc.Larder = &evidence.Extension{Evidence: at}
 	}
-	doc, err = b.write(ctx, documentOf(r.Release), doc)
-	if err == nil {
-		c.note(r.Version, doc)
+	if doc, err = b.write(ctx, documentOf(r.Release), doc); err == nil {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.documents[r.Version] = doc
 	}
 	return err
-}
-
-// putEvidence stores the evidence of a release, in a directory of its own.
-func (b *Bucket) putEvidence(ctx context.Context, r Release) error {
-	for i, name := range evidence.Names {
-		at := evidence.Path(r.Provider, r.Version) + "/" + evidenceName(r) + "/" + name
-		if _, err := b.in.Put(ctx, at, r.Evidence[i], bucket.WriteOptions{CacheControl: keepContents}); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // Present implements [Target].
@@ -403,13 +378,6 @@ func (c *contents) versions() (all []sources.Version) {
 	}
 	slices.SortFunc(all, sources.Version.Compare)
 	return all
-}
-
-// isArchive reports whether an object is an archive of a provider. Documents may name any other object as well.
-func isArchive(p sources.Provider, name string) bool {
-	inHome, ok := strings.CutPrefix(name, home(p))
-	dir, file := path.Split(inHome)
-	return ok && (dir == "" || strings.HasPrefix(dir, archives)) && strings.HasPrefix(file, sources.FilePrefix) && strings.HasSuffix(file, ".zip")
 }
 
 // concurrent is how many documents of a provider are read at the same time.
@@ -455,17 +423,23 @@ func (b *Bucket) rests(ctx context.Context, c *contents, p sources.Provider) (na
 		return nil, err
 	}
 	named := b.named(c, p)
+	old := func(o bucket.Info) bool { return time.Since(o.Modified) > abandonedAfter }
 	for name, is := range c.objects {
-		dir, file := path.Split(name)
-		_, v, platform, ok := fsmirror.ParseArchiveName(file)
-		id := sources.PackageID{Provider: p, Version: v, Platform: platform}
-		document := c.objects[v.String()+".json"]
-		old := time.Since(is.Modified) > abandonedAfter && time.Since(document.Modified) > abandonedAfter
-		if ok && file == id.Filename() && strings.HasPrefix(dir, archives) && old && !named(home(p)+name) {
+		_, v, _, _ := fsmirror.ParseArchiveName(path.Base(name))
+		own := strings.HasPrefix(name, archives) && isArchive(name)
+		if own && old(is) && old(c.objects[v.String()+".json"]) && !named(home(p)+name) {
 			names = append(names, home(p)+name)
 		}
 	}
 	return names, nil
+}
+
+// isArchive reports whether an object in the directory of a provider is an archive. Documents may name any other
+// object as well.
+func isArchive(inHome string) bool {
+	dir, file := path.Split(inHome)
+	isPackage := strings.HasPrefix(file, sources.FilePrefix) && strings.HasSuffix(file, ".zip")
+	return isPackage && (dir == "" || strings.HasPrefix(dir, archives))
 }
 
 // Remove implements [Target].
@@ -478,35 +452,30 @@ func (b *Bucket) Remove(ctx context.Context, p sources.Provider, packages []sour
 	if err != nil {
 		return err
 	}
-	changed := map[sources.Version]bool{}
+	changed := map[sources.Version]document{}
 	for _, id := range packages {
-		doc, _ := c.noted(id.Version)
-		a, ok := doc.Archives[id.Platform.String()]
-		if !ok {
-			continue
-		}
-		if name, ok := b.object(p, a.URL); ok && isArchive(p, name) {
+		doc := c.documents[id.Version] // all have been read
+		name, _ := b.object(p, doc.Archives[id.Platform.String()].URL)
+		if inHome, ok := strings.CutPrefix(name, home(p)); ok && isArchive(inHome) {
 			rests = append(rests, name)
 		}
 		doc.Archives = maps.Clone(doc.Archives)
 		delete(doc.Archives, id.Platform.String())
-		changed[id.Version] = true
-		c.note(id.Version, doc)
+		changed[id.Version], c.documents[id.Version] = doc, doc
 	}
 	if err := b.Finish(ctx, p); err != nil {
 		return err
 	}
 	var documents []string
-	for v := range changed {
-		r := sources.Release{Provider: p, Version: v}
-		doc, _ := c.noted(v)
+	for v, doc := range changed {
+		name := documentOf(sources.Release{Provider: p, Version: v})
 		if len(doc.Archives) > 0 {
-			if _, err := b.write(ctx, documentOf(r), doc); err != nil {
+			if _, err := b.write(ctx, name, doc); err != nil {
 				return err
 			}
 			continue
 		}
-		documents = append(documents, documentOf(r))
+		documents = append(documents, name)
 		dir := evidence.Path(p, v) + "/"
 		files, err := list(ctx, b.in, dir)
 		if err != nil {
@@ -523,32 +492,23 @@ func (b *Bucket) Remove(ctx context.Context, p sources.Provider, packages []sour
 	return b.in.Delete(ctx, slices.DeleteFunc(slices.Compact(rests), b.named(c, p))...)
 }
 
-// named returns a function that reports whether a document of a provider names an object, or a directory that contains
-// it. Documents of other programs may name it through another server or with a query, so only the end of the path
-// counts.
+// named returns a function that reports whether a document of a provider names an archive. Documents of other programs
+// may name it through another server or with a query, so only the end of the path counts: the file, and the directory
+// before it, which is the SHA-256 of an archive, or the type of the provider.
 func (b *Bucket) named(c *contents, p sources.Provider) func(name string) bool {
-	ends := map[string]bool{}
-	add := func(ref string) {
-		if u, err := b.in.URL(home(p)).Parse(ref); err == nil {
-			ends[endOf(u.Path)] = true
-		}
+	endOf := func(name string) string {
+		dir, file := path.Split(path.Clean("/" + name))
+		return path.Join(path.Base(dir), file)
 	}
+	ends := map[string]bool{}
 	for _, doc := range c.documents {
 		for _, a := range doc.Archives {
-			add(a.URL)
-		}
-		if doc.Larder != nil && doc.Larder.Evidence != nil {
-			add(doc.Larder.Evidence.URL)
+			if u, err := b.in.URL(home(p)).Parse(a.URL); err == nil {
+				ends[endOf(u.Path)] = true
+			}
 		}
 	}
-	return func(name string) bool { return ends[endOf(name)] || ends[endOf(path.Dir(name))] }
-}
-
-// endOf returns the end of a path that is the same on all servers: the last part and the directory before it, which is
-// the SHA-256 of an archive, the ID of evidence, or the type of a provider.
-func endOf(name string) string {
-	dir, file := path.Split(path.Clean("/" + name))
-	return path.Join(path.Base(dir), file)
+	return func(name string) bool { return ends[endOf(name)] }
 }
 
 // Limits on memory.

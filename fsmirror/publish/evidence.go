@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"maps"
-	"path"
 	"slices"
 
 	"github.com/larder-cli/larder/fsmirror"
@@ -34,17 +33,16 @@ func (p *pusher) evidence(ctx context.Context, r Release, there State, one plan)
 		replaces = replaces || exists
 		archives[pkg.ID.Platform] = pkg.ZH
 	}
-	was := p.worth(ctx, r.Release, theirs, archives)
+	better := func(s, than *sources.Signed) bool { return p.better(ctx, r.Release, archives, s, than) }
 	merged, _ := p.opts.Judge.Merge(ctx, r.Provider, theirs, ours) // an error means that they stay apart
-	for _, s := range []*sources.Signed{merged, ours} {
-		if better(p.worth(ctx, r.Release, s, archives), was) {
-			return packed(s)
-		}
-	}
 	switch {
+	case better(merged, theirs):
+		return packed(merged)
+	case better(ours, theirs):
+		return packed(ours)
 	case !replaces:
 		return nil
-	case len(was) > 0:
+	case better(theirs, nil):
 		return packed(theirs) // places don't keep it on their own if an archive is replaced
 	}
 	return r.Evidence
@@ -67,31 +65,30 @@ func sameFiles(files *evidence.Files, s *sources.Signed) bool {
 	return other != nil && slices.EqualFunc(files[:], other[:], bytes.Equal)
 }
 
-// worth returns the verdicts on the archives that evidence covers, by platform.
-func (p *pusher) worth(ctx context.Context, r sources.Release, s *sources.Signed, archives map[sources.Platform]sources.Hash) map[sources.Platform]sources.Verdict {
-	all := map[sources.Platform]sources.Verdict{}
+// better reports whether evidence is worth more than other evidence, or than none, for one of the archives, and less for
+// none of them.
+func (p *pusher) better(
+	ctx context.Context, r sources.Release, archives map[sources.Platform]sources.Hash, s, than *sources.Signed,
+) (more bool) {
 	for platform, hash := range archives {
 		id := sources.PackageID{Provider: r.Provider, Version: r.Version, Platform: platform}
-		verified, err := p.opts.Judge.VerifyFile(ctx, r.Provider, s, id.Filename(), hash)
-		if err == nil && verified.Verdict > sources.Unverified {
-			all[platform] = verified.Verdict
+		worth := func(s *sources.Signed) sources.Verdict {
+			if s == nil {
+				return sources.Unverified
+			}
+			verified, err := p.opts.Judge.VerifyFile(ctx, r.Provider, s, id.Filename(), hash)
+			if err != nil {
+				return sources.Unverified
+			}
+			return verified.Verdict
 		}
-	}
-	return all
-}
-
-// better reports whether a verdict is better than before, and none is worse.
-func better(now, was map[sources.Platform]sources.Verdict) bool {
-	some := false
-	for platform, verdict := range was {
-		if now[platform] < verdict {
+		now, was := worth(s), worth(than)
+		if now < was {
 			return false
 		}
+		more = more || now > was
 	}
-	for platform, verdict := range now {
-		some = some || verdict > was[platform]
-	}
-	return some
+	return more
 }
 
 // signed returns the evidence for a release to which a document in a bucket refers, or nil if there is none that can be read. It is only
@@ -110,7 +107,7 @@ func (b *Bucket) signed(ctx context.Context, r Release, doc fsmirror.Document) (
 	}
 	var files evidence.Files
 	for i, name := range evidence.Names {
-		data, _, err := b.in.Get(ctx, path.Join(dir, name), evidence.Max)
+		data, _, err := b.in.Get(ctx, dir+name, evidence.Max)
 		switch {
 		case err != nil && !errors.Is(err, sources.ErrNotFound) && !errors.Is(err, fetch.ErrTooLarge):
 			return nil, err

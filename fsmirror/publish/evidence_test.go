@@ -62,6 +62,7 @@ func TestEvidence(t *testing.T) {
 		"replaced, and covered": {
 			signedBy(t, publisher, "theirs", one, two, other), signedBy(t, nil, "ours", other), []publish.Package{other}, true, "theirs", 0,
 		},
+		"other package": {signedBy(t, publisher, "theirs", two), signedBy(t, publisher, "ours", one), all[:1], false, "theirs", 0},
 		"package added": {signedBy(t, publisher, "theirs", one), signedBy(t, nil, "ours", all...), []publish.Package{one, two}, false, "theirs", 0},
 	}
 	inBoth(t, func(t *testing.T, place placeFunc) {

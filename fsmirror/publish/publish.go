@@ -141,33 +141,37 @@ func (e *DifferError) Error() string {
 
 // A plan is what to change about one release.
 type plan struct {
-	put    Release  // what to store
-	change []Change // what storing it changes
-	same   []Change
-	signed bool                // whether the place has the release with other evidence or none, and gets the evidence in put
+	put    Release             // what to store
 	list   bool                // whether the place has to list it
 	drop   []sources.PackageID // what to remove after that
 	differ int                 // packages that the place has with other contents
+	err    error               // why some packages can't be stored
+
+	changes []Change // what storing it changes, with the packages that are there already
+	signed  bool     // whether the place has the release with other evidence or none, and gets the evidence in put
+	stored  bool
 }
+
+// stores reports whether there is something to store.
+func (one plan) stores() bool { return len(one.put.Packages) > 0 || one.put.Evidence != nil }
 
 // A job is what to do about a provider.
 type job struct {
 	provider sources.Provider
 	releases []Release // of the mirror
-
-	mu    sync.Mutex
-	plans []plan
-	rests bool // whether the place has something that no version needs
-	errs  []error
+	plans    []plan
+	rests    bool // whether the place has something that no version needs
+	removed  bool // what the plans drop
+	err      error
 }
 
-// add adds a plan, and an error unless it is nil.
-func (j *job) add(one plan, err error) {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	if j.plans = append(j.plans, one); err != nil {
-		j.errs = append(j.errs, err)
+// errors returns the errors so far.
+func (j *job) errors() error {
+	errs := []error{j.err}
+	for _, one := range j.plans {
+		errs = append(errs, one.err)
 	}
+	return errors.Join(errs...)
 }
 
 // drops returns what to remove.
@@ -180,10 +184,11 @@ func (j *job) drops() (all []sources.PackageID) {
 
 // stores reports whether there is something to store.
 func (j *job) stores() bool {
-	return slices.ContainsFunc(j.plans, func(one plan) bool {
-		return len(one.put.Packages) > 0 || one.put.Evidence != nil || one.list
-	})
+	return slices.ContainsFunc(j.plans, func(one plan) bool { return one.stores() || one.list })
 }
+
+// removes reports whether there is something to remove. After an error, there is nothing.
+func (j *job) removes() bool { return j.errors() == nil && (j.rests || len(j.drops()) > 0) }
 
 // bytes returns the size of the archives to store.
 func (j *job) bytes() (sum int64) {
@@ -211,38 +216,51 @@ func Push(ctx context.Context, to Target, releases []Release, opts Options) (Res
 		jobs[r.Provider].releases = append(jobs[r.Provider].releases, r)
 	}
 	all := slices.SortedFunc(maps.Values(jobs), func(a, b *job) int { return a.provider.Compare(b.provider) })
-	each(p, ctx, all, func(j *job) {
-		p.plan(ctx, j)
-		p.to.Forget(j.provider) // a place may have many documents
+	each(p, ctx, all, func(i int) {
+		p.plan(ctx, all[i])
+		p.to.Forget(all[i].provider) // a place may have many documents
 	})
-	for _, j := range all {
-		p.size += j.bytes()
-	}
 	if !opts.DryRun {
+		for _, j := range all {
+			p.size += j.bytes()
+		}
 		p.sent(0)
-		each(p, ctx, all, func(j *job) { p.run(ctx, j) })
+		each(p, ctx, all, func(i int) { p.run(ctx, all[i]) })
 	}
-	var errs []error
+	errs := []error{}
+	for _, j := range all {
+		errs = append(errs, j.errors())
+	}
+	return result(all, opts.DryRun), errors.Join(append(errs, ctx.Err())...)
+}
+
+// result returns what jobs have done, or would do.
+func result(all []*job, dry bool) (r Result) {
 	for _, j := range all {
 		for _, one := range j.plans {
-			if opts.DryRun {
-				p.stored(one)
+			r.Differ += one.differ
+			for _, c := range one.changes {
+				if c.Did == Kept {
+					r.Same = append(r.Same, c)
+				} else if dry || one.stored {
+					r.Changes = append(r.Changes, c)
+					r.Bytes += c.Size
+				}
 			}
-			p.result.Same = append(p.result.Same, one.same...)
-			p.result.Differ += one.differ
+			if one.signed && (dry || one.stored) {
+				r.Signed++
+			}
+			for _, id := range one.drop {
+				if dry || j.removed {
+					r.Changes = append(r.Changes, Change{ID: id, Did: Removed})
+				}
+			}
 		}
-		if opts.DryRun {
-			p.removed(j.drops())
-		}
-		errs = append(errs, j.errs...)
 	}
-	for _, changes := range [][]Change{p.result.Changes, p.result.Same} {
+	for _, changes := range [][]Change{r.Changes, r.Same} {
 		slices.SortFunc(changes, func(a, b Change) int { return a.ID.Compare(b.ID) })
 	}
-	for _, c := range p.result.Changes {
-		p.result.Bytes += c.Size
-	}
-	return p.result, errors.Join(append(errs, ctx.Err())...)
+	return r
 }
 
 // A pusher is the state of a Push.
@@ -252,7 +270,6 @@ type pusher struct {
 	slots chan struct{} // one for each release that is being compared or stored, and each archive that is being uploaded
 
 	mu         sync.Mutex
-	result     Result
 	done, size int64
 }
 
@@ -262,16 +279,16 @@ func (p *pusher) slot() (free func()) {
 	return func() { <-p.slots }
 }
 
-// each calls f for each item, as many at the same time as the options permit.
-func each[T any](p *pusher, ctx context.Context, items []T, f func(T)) {
+// each calls f for the index of each item, as many at the same time as the options permit.
+func each[T any](p *pusher, ctx context.Context, items []T, f func(int)) {
 	var group errgroup.Group
 	group.SetLimit(p.opts.Jobs)
-	for _, item := range items {
+	for i := range items {
 		if ctx.Err() != nil {
 			break
 		}
 		group.Go(func() error {
-			f(item)
+			f(i)
 			return nil
 		})
 	}
@@ -280,57 +297,55 @@ func each[T any](p *pusher, ctx context.Context, items []T, f func(T)) {
 
 // plan compares the releases of a provider with the target, and those that the mirror doesn't have if they may be removed.
 func (p *pusher) plan(ctx context.Context, j *job) {
-	j.plans, j.errs, j.rests = nil, nil, false
-	each(p, ctx, j.releases, func(r Release) { j.add(p.compare(ctx, r)) })
-	if p.opts.Prune == nil {
-		return
-	}
-	versions, rests, err := p.to.Present(ctx, j.provider)
-	if err != nil && !errors.Is(err, sources.ErrNotFound) {
-		j.errs = append(j.errs, err)
-	}
-	j.rests = rests
-	versions = slices.DeleteFunc(versions, func(v sources.Version) bool {
-		return slices.ContainsFunc(j.releases, func(r Release) bool { return r.Version == v })
-	})
-	each(p, ctx, versions, func(v sources.Version) {
-		one, err := p.compare(ctx, Release{Release: sources.Release{Provider: j.provider, Version: v}})
-		if !errors.Is(err, ErrForeign) { // which is not a package, so it stays
-			j.add(one, err)
+	all := slices.Clone(j.releases)
+	j.rests, j.err = false, nil
+	if p.opts.Prune != nil {
+		var versions []sources.Version
+		if versions, j.rests, j.err = p.to.Present(ctx, j.provider); errors.Is(j.err, sources.ErrNotFound) {
+			j.err = nil
 		}
-	})
+		for _, v := range versions {
+			if !slices.ContainsFunc(j.releases, func(r Release) bool { return r.Version == v }) {
+				all = append(all, Release{Release: sources.Release{Provider: j.provider, Version: v}})
+			}
+		}
+	}
+	j.plans = make([]plan, len(all))
+	each(p, ctx, all, func(i int) { j.plans[i] = p.compare(ctx, all[i]) })
 }
 
-// compare looks at a release in the target, and returns what to change. The error joins those of packages that can't be
-// stored.
-func (p *pusher) compare(ctx context.Context, r Release) (one plan, err error) {
+// compare looks at a release in the target, and returns what to change.
+func (p *pusher) compare(ctx context.Context, r Release) (one plan) {
 	defer p.slot()()
 	one.put.Release = r.Release
 	there, err := p.to.Look(ctx, r)
 	if err != nil && !errors.Is(err, sources.ErrNotFound) {
-		return one, err
+		if len(r.Packages) > 0 || !errors.Is(err, ErrForeign) { // which is not a package, so it stays
+			one.err = err
+		}
+		return one
 	}
-	var errs []error
 	one.list = there.Unlisted && len(r.Packages) > 0
 	for _, pkg := range r.Packages {
-		hash, ok := there.Archives[pkg.ID.Platform]
-		switch {
+		did := Added
+		switch hash, ok := there.Archives[pkg.ID.Platform]; {
 		case !ok:
-			one.change = append(one.change, Change{pkg.ID, pkg.Size, Added})
 		case hash == pkg.ZH:
-			one.same = append(one.same, Change{pkg.ID, pkg.Size, Kept})
-			continue
+			did = Kept
 		case p.opts.Replace:
-			one.change = append(one.change, Change{pkg.ID, pkg.Size, Replaced})
+			did = Replaced
 		default:
 			err := &sources.PackageError{ID: pkg.ID, Err: &DifferError{p.to.String(), hash, pkg.ZH}}
-			errs = append(errs, sources.WithHint(err, hintDiffers))
+			one.err = errors.Join(one.err, sources.WithHint(err, hintDiffers))
 			one.differ++
 			continue
 		}
-		one.put.Packages = append(one.put.Packages, pkg)
+		one.changes = append(one.changes, Change{pkg.ID, pkg.Size, did})
+		if did != Kept {
+			one.put.Packages = append(one.put.Packages, pkg)
+		}
 	}
-	if len(one.put.Packages)+len(one.same) > 0 {
+	if len(one.changes) > 0 {
 		one.put.Evidence = p.evidence(ctx, r, there, one)
 		one.signed = one.put.Evidence != nil && len(there.Archives) > 0 && !sameFiles(one.put.Evidence, there.Signed)
 	}
@@ -341,12 +356,12 @@ func (p *pusher) compare(ctx context.Context, r Release) (one plan, err error) {
 			one.drop = append(one.drop, id)
 		}
 	}
-	return one, errors.Join(errs...)
+	return one
 }
 
 // run does a job while it holds the lease of the provider. It plans again, because another pusher may have had the lease.
 func (p *pusher) run(ctx context.Context, j *job) {
-	if !j.stores() && (len(j.errs) > 0 || len(j.drops()) == 0 && !j.rests) {
+	if !j.stores() && !j.removes() {
 		return
 	}
 	lease := Lease{Holder: p.opts.Holder, Abandon: p.opts.Abandon, Wait: func(holder string) {
@@ -362,51 +377,38 @@ func (p *pusher) run(ctx context.Context, j *job) {
 		p.mu.Lock()
 		p.size += j.bytes() - before
 		p.mu.Unlock()
-		if err := p.put(ctx, j); err != nil || len(j.errs) > 0 || ctx.Err() != nil {
-			return err
+		if j.stores() {
+			each(p, ctx, j.plans, func(i int) { p.put(ctx, &j.plans[i]) })
+			if err := p.to.Finish(ctx, j.provider); err != nil {
+				return err
+			}
 		}
-		drops := j.drops()
-		if len(drops) == 0 && !j.rests {
+		if !j.removes() || ctx.Err() != nil {
 			return nil
 		}
-		err := p.to.Remove(ctx, j.provider, drops)
-		if err == nil {
-			p.removed(drops)
-		}
+		err := p.to.Remove(ctx, j.provider, j.drops())
+		j.removed = err == nil
 		return err
 	})
-	if err != nil {
-		j.errs = append(j.errs, err)
-	}
+	j.err = errors.Join(j.err, err)
 }
 
-// put stores the packages and the evidence of a job.
-func (p *pusher) put(ctx context.Context, j *job) error {
-	if !j.stores() {
-		return nil
+// put stores the packages and the evidence of a release.
+func (p *pusher) put(ctx context.Context, one *plan) {
+	if !one.stores() {
+		return
 	}
-	each(p, ctx, slices.Clone(j.plans), func(one plan) {
-		if len(one.put.Packages) == 0 && one.put.Evidence == nil {
-			return
-		}
-		var uploads errgroup.Group // after an error, the others continue, as the next push needs them too
-		for _, pkg := range one.put.Packages {
-			uploads.Go(func() error { return sources.InPackage(pkg.ID, p.upload(ctx, pkg)) })
-		}
-		err := uploads.Wait()
-		defer p.slot()()
-		if err == nil {
-			err = p.to.Put(ctx, one.put)
-		}
-		if err != nil {
-			j.mu.Lock()
-			defer j.mu.Unlock()
-			j.errs = append(j.errs, err)
-			return
-		}
-		p.stored(one)
-	})
-	return p.to.Finish(ctx, j.provider)
+	var uploads errgroup.Group // after an error, the others continue, as the next push needs them too
+	for _, pkg := range one.put.Packages {
+		uploads.Go(func() error { return sources.InPackage(pkg.ID, p.upload(ctx, pkg)) })
+	}
+	err := uploads.Wait()
+	defer p.slot()()
+	if err == nil {
+		err = p.to.Put(ctx, one.put)
+	}
+	one.stored = err == nil
+	one.err = errors.Join(one.err, err)
 }
 
 // upload stores the archive of a package. The place refuses one with another checksum.
@@ -421,25 +423,6 @@ func (p *pusher) upload(ctx context.Context, pkg Package) error {
 		return sources.WithHint(errors.New("not uploaded: the archive has changed since the mirror was read"), "push again")
 	}
 	return p.to.Upload(ctx, pkg, archive, p.sent)
-}
-
-// stored records that a plan's packages and evidence are stored, or would be.
-func (p *pusher) stored(one plan) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.result.Changes = append(p.result.Changes, one.change...)
-	if one.signed {
-		p.result.Signed++
-	}
-}
-
-// removed records removals.
-func (p *pusher) removed(ids []sources.PackageID) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	for _, id := range ids {
-		p.result.Changes = append(p.result.Changes, Change{ID: id, Did: Removed})
-	}
 }
 
 const hintDiffers = "find out which one is right; --replace replaces the archive there, which breaks lock files that have the hash of that one"

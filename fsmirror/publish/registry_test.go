@@ -39,15 +39,12 @@ type registry struct {
 }
 
 // inRegistries runs a test with each kind of registry.
-func inRegistries(t *testing.T, login bool, test func(r *registry)) {
+func inRegistries(t *testing.T, test func(r *registry)) {
 	t.Run("memory", func(t *testing.T) {
 		w := sourcetest.New(t)
-		if login {
-			w.OCI().Login(sourcetest.RegistryUser, sourcetest.RegistryPassword, true)
-		}
 		test(&registry{t, w.OCI().Host, transportOf(w), nil})
 	})
-	inProgram(t, login, test)
+	inProgram(t, test)
 }
 
 // transportOf returns a function that returns transports to the servers of a world.
@@ -56,9 +53,9 @@ func transportOf(w *sourcetest.World) func() *http.Transport {
 }
 
 // inProgram runs a test with a registry in a process of its own.
-func inProgram(t *testing.T, login bool, test func(r *registry)) {
+func inProgram(t *testing.T, test func(r *registry)) {
 	t.Run("registry", func(t *testing.T) {
-		s := sourcetest.NewRegistry(t, login)
+		s := sourcetest.NewRegistry(t, false)
 		test(&registry{t, s.Host, s.Transport, s})
 	})
 }
@@ -215,9 +212,9 @@ func changes(result publish.Result) (all []string) {
 
 // contents returns VERSION PLATFORM HASH of all packages of a provider, as a new client reads them, and the origin of the evidence
 // of each version.
-func (r *registry) contents(provider string, access oci.Access) (all []string) {
+func (r *registry) contents(provider string) (all []string) {
 	r.Helper()
-	c, p := r.client(access), sourcetest.Address(r, provider)
+	c, p := r.client(oci.Access{}), sourcetest.Address(r, provider)
 	list, err := c.Mirror.Versions(r.Context(), p)
 	if errors.Is(err, sources.ErrNotFound) {
 		return nil
@@ -255,7 +252,7 @@ func hashes(releases ...publish.Release) (all []string) {
 const provider = "example.com/acme/widget"
 
 func TestPush(t *testing.T) {
-	inRegistries(t, false, func(r *registry) {
+	inRegistries(t, func(r *registry) {
 		one := released(r.T, provider, "1.0.0", 3<<20, "linux_amd64", "darwin_arm64")
 		two := released(r.T, provider, "1.1.0+build.1", 100, "linux_amd64")
 		one.Evidence = signed(r.T, "https://example.com/1")
@@ -265,7 +262,7 @@ func TestPush(t *testing.T) {
 		sourcetest.EqualSlices(r, c.network.uploads(), nil, "requests of a dry run")
 		sourcetest.EqualSlices(r, r.push(c, publish.Options{}, one, two),
 			[]string{"1.0.0 darwin_arm64 added", "1.0.0 linux_amd64 added", "1.1.0+build.1 linux_amd64 added"}, "changes")
-		sourcetest.EqualSlices(r, r.contents(provider, oci.Access{}), hashes(one, two), "contents")
+		sourcetest.EqualSlices(r, r.contents(provider), hashes(one, two), "contents")
 
 		// The same process, and another one, upload nothing again.
 		for _, again := range []*client{c, r.pusher()} {
@@ -279,7 +276,7 @@ func TestPush(t *testing.T) {
 		otherEvidence.Evidence = signed(r.T, "https://example.com/2")
 		sourcetest.EqualSlices(r, r.push(c, publish.Options{}, otherEvidence, two), nil, "changes with other evidence")
 		sourcetest.EqualSlices(r, c.network.uploads(), nil, "requests with other evidence")
-		sourcetest.EqualSlices(r, r.contents(provider, oci.Access{}), hashes(one, two), "contents with other evidence")
+		sourcetest.EqualSlices(r, r.contents(provider), hashes(one, two), "contents with other evidence")
 
 		// Other contents are refused.
 		other := released(r.T, provider, "1.0.0", 200, "linux_amd64")
@@ -292,17 +289,17 @@ func TestPush(t *testing.T) {
 		sourcetest.EqualSlices(r, r.push(c, publish.Options{Replace: true}, other), []string{"1.0.0 linux_amd64 replaced"}, "changes")
 		both := one
 		both.Packages, both.Evidence = []publish.Package{other.Packages[0], one.Packages[1]}, other.Evidence
-		sourcetest.EqualSlices(r, r.contents(provider, oci.Access{}), hashes(both, two), "contents after a replacement")
+		sourcetest.EqualSlices(r, r.contents(provider), hashes(both, two), "contents after a replacement")
 
 		// What the mirror doesn't have is removed.
 		sourcetest.EqualSlices(r, r.push(c, publish.Options{Prune: func(sources.PackageID) bool { return true }}, other), []string{"1.0.0 darwin_arm64 removed", "1.1.0+build.1 linux_amd64 removed"}, "changes")
-		sourcetest.EqualSlices(r, r.contents(provider, oci.Access{}), hashes(other), "contents after pruning")
+		sourcetest.EqualSlices(r, r.contents(provider), hashes(other), "contents after pruning")
 	})
 }
 
 // An upload continues after connections broke.
 func TestBrokenConnections(t *testing.T) {
-	inRegistries(t, false, func(r *registry) {
+	inRegistries(t, func(r *registry) {
 		for _, size := range []int{600 << 10, 6 << 20} {
 			for _, after := range []int64{300 << 10, 4 << 20} {
 				if int64(size) < after {
@@ -313,39 +310,16 @@ func TestBrokenConnections(t *testing.T) {
 				c.network.left.Store(after)
 				var done, of atomic.Int64
 				r.push(c, publish.Options{Replace: true, Report: func(is, all int64) { done.Store(is); of.Store(all) }}, one)
-				sourcetest.EqualSlices(r, r.contents(provider, oci.Access{}), hashes(one), "contents")
+				sourcetest.EqualSlices(r, r.contents(provider), hashes(one), "contents")
 				sourcetest.Expect(r, c.network.left.Load() == 0 && done.Load() == int64(size) && of.Load() == int64(size), "reported %d of %d bytes; %d left", done.Load(), of.Load(), c.network.left.Load())
 			}
 		}
 	})
 }
 
-func TestCredentials(t *testing.T) {
-	with := func(password string) oci.Access {
-		return oci.Access{Push: true, Credentials: func(context.Context, oci.Repository) (oci.Credentials, error) {
-			if password == "" {
-				return oci.Credentials{}, nil
-			}
-			return oci.Credentials{Username: sourcetest.RegistryUser, Password: password}, nil
-		}, Hint: func(_ oci.Repository, sent bool) string { return fmt.Sprint("sent: ", sent) }}
-	}
-	inRegistries(t, true, func(r *registry) {
-		one := released(r.T, provider, "1.0.0", 3<<20, "linux_amd64")
-		for _, password := range []string{"", "a-wrong-password"} {
-			_, err := publish.Push(r.Context(), r.client(with(password)), []publish.Release{one}, publish.Options{})
-			sourcetest.Require(r, errors.Is(err, fetch.ErrUnauthorized), "error %v", err)
-			sourcetest.EqualSlices(r, sources.Hints(err), []string{fmt.Sprint("sent: ", password != "")}, "hints")
-			sourcetest.Expect(r, !strings.Contains(err.Error(), "a-wrong-password"), "error %v", err)
-		}
-		good := with(sourcetest.RegistryPassword)
-		r.push(r.client(good), publish.Options{}, one)
-		sourcetest.EqualSlices(r, r.contents(provider, good), hashes(one), "contents")
-	})
-}
-
 // Many pushers change the same repository, one at a time, while many readers read it. Readers never see less than before, and nothing is lost.
 func TestPushersAndReaders(t *testing.T) {
-	inRegistries(t, false, func(r *registry) {
+	inRegistries(t, func(r *registry) {
 		platforms := []string{"linux_amd64", "linux_arm64", "darwin_arm64", "windows_amd64", "freebsd_amd64"}
 		var all []publish.Release
 		var pushers sync.WaitGroup
@@ -400,7 +374,7 @@ func TestPushersAndReaders(t *testing.T) {
 		readers.Wait()
 		want := hashes(all...)
 		slices.Sort(want)
-		sourcetest.EqualSlices(r, r.contents(provider, oci.Access{}), want, "contents")
+		sourcetest.EqualSlices(r, r.contents(provider), want, "contents")
 	})
 }
 
@@ -425,18 +399,18 @@ func TestKilledPusher(t *testing.T) {
 		cancel()
 		sent = requests.sent.Load()
 		whole := hashes(one, two)
-		for _, line := range r.contents(name, oci.Access{}) {
+		for _, line := range r.contents(name) {
 			sourcetest.Expect(t, slices.Contains(whole, line), "%s is not what was pushed", line)
 		}
 		check(t, r.pusher().SetLease(t.Context(), sourcetest.Address(t, name), "")) // as if it had expired
 		r.push(r.pusher(), publish.Options{}, one, two)
-		sourcetest.EqualSlices(t, r.contents(name, oci.Access{}), whole, "contents")
+		sourcetest.EqualSlices(t, r.contents(name), whole, "contents")
 	}
 }
 
 // A registry that crashes and starts again meanwhile has what was pushed.
 func TestCrash(t *testing.T) {
-	inProgram(t, false, func(r *registry) {
+	inProgram(t, func(r *registry) {
 		var all []publish.Release
 		for i := range 8 {
 			all = append(all, released(r.T, provider, fmt.Sprintf("1.%d.0", i), 4<<20, "linux_amd64"))
@@ -457,6 +431,6 @@ func TestCrash(t *testing.T) {
 		r.running.Stop()
 		r.running.Start()
 		check(r, <-done)
-		sourcetest.EqualSlices(r, r.contents(provider, oci.Access{}), hashes(all...), "contents")
+		sourcetest.EqualSlices(r, r.contents(provider), hashes(all...), "contents")
 	})
 }

@@ -160,7 +160,7 @@ func Index(ctx context.Context, s *site.Site, dir string) error {
 	}
 	var leftOut []error
 	changes, err := report.Work(s.Output, func(report.Report) (changes []builder.Change, err error) {
-		changes, leftOut, err = b.Index(ctx)
+		changes, leftOut, err = b.Index(ctx, dry)
 		return changes, err
 	})
 	sum := report.Indexed{LeftOut: len(leftOut), DryRun: dry}

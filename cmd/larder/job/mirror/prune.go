@@ -59,10 +59,11 @@ func removeFromMirror(
 	switch {
 	case len(plan.Remove) == 0:
 		s.Output.Say("Nothing to remove%s", sum.KeptText())
-		if sum.DryRun {
-			return nil
+		if !sum.DryRun { // an earlier one may have been killed
+			_, err := b.Prune(ctx, plan)
+			return err
 		}
-		return b.Complete(ctx)
+		return nil
 	case sum.DryRun:
 		sum.Packages, sum.Freed = len(plan.Remove), plan.Freed
 		s.Output.Say("Would remove %s%s", planned, sum.KeptText())

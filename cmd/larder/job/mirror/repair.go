@@ -71,9 +71,9 @@ func (r *repair) run(ctx context.Context) error {
 	if !sum.DryRun {
 		err = r.fetch(ctx, v.Findings)
 	}
-	var mismatched map[string]bool
+	var differ []builder.Change // documents that still differ from the archives
 	if !sum.DryRun && err == nil {
-		if mismatched, err = r.Mismatched(ctx); ctx.Err() == nil {
+		if differ, _, err = r.Index(ctx, true); ctx.Err() == nil {
 			err = nil // the errors of the packages include the unreadable files
 		}
 	}
@@ -84,10 +84,11 @@ func (r *repair) run(ctx context.Context) error {
 	dir := site.ShellQuoted(r.typed)
 	for _, f := range v.Findings {
 		do, failed := r.Remedy(f), error(nil)
+		isAbout := func(c builder.Change) bool { return c.Path == f.Path }
 		switch {
 		case do == builder.Replace:
 			failed = r.again[damaged{*f.Package, builder.Unpacked(f)}]
-		case do == builder.Correct && mismatched[f.Path]:
+		case do == builder.Correct && slices.ContainsFunc(differ, isAbout):
 			const hint = "larder mirror index %s removes entries of files that are not in the mirror"
 			failed = sources.WithHint(error(f), hint, dir)
 		case do == builder.Nothing:

@@ -1,0 +1,437 @@
+package builder
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"strings"
+	"syscall"
+
+	"github.com/larder-cli/larder/fsmirror"
+	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/archive"
+	"github.com/larder-cli/larder/sources/disk"
+	"github.com/larder-cli/larder/sources/evidence"
+	"github.com/larder-cli/larder/sources/staging"
+	"github.com/larder-cli/larder/sources/store"
+)
+
+// A record is the hash record of a package.
+type record struct {
+	store.Facts
+	Mark string `json:"mark"` // fingerprint of the package when it was hashed
+
+	differs sources.Hash // hash in the record, if the package was replaced by another
+}
+
+// A ChangedError reports a package that differs from the one that was stored.
+type ChangedError struct{ Was, Is sources.Hash }
+
+func (e *ChangedError) Error() string {
+	return fmt.Sprintf("it has changed in the mirror: it was %s and is now %s", e.Was, e.Is)
+}
+
+// place returns a package in its standard place.
+func (b *Builder) place(id sources.PackageID, unpacked bool) fsmirror.Package {
+	if unpacked {
+		dir := filepath.Join(b.path, filepath.FromSlash(id.Path()))
+		return fsmirror.Package{ID: id, Location: sources.Location{Dir: dir}}
+	}
+	file := filepath.Join(b.path, filepath.FromSlash(home(id.Provider)), id.Filename())
+	return fsmirror.Package{ID: id, Location: sources.Location{Archive: file}}
+}
+
+// keyOf returns the key of the package's record in the ledger.
+func keyOf(at fsmirror.Package) string {
+	key := store.KeyOf(at.ID)
+	switch name := filepath.Base(at.Path()); {
+	case at.Unpacked():
+		key += "/"
+	case name != at.ID.Filename():
+		key += "/" + name // engines accept other archive names too
+	}
+	return key
+}
+
+// openLedgers prepares the records: those of the packages are in this user's state directory, or in the mirror if
+// several machines share the key. The mirror keeps the removals for all users: a user who can write there could also
+// remove the packages.
+func (b *Builder) openLedgers() {
+	beside := func(at string) store.LedgerOptions {
+		opts := b.opts.Records.Beside(b.dir, at)
+		opts.ReadOnly = opts.ReadOnly || b.own == nil
+		return opts
+	}
+	opts := b.opts.Records.Ledger(b.path)
+	if b.opts.Records.Key.Shared() {
+		opts = beside(ledgerDir)
+	}
+	b.ledger, b.known = store.NewLedger[record](opts), store.NewKnown(b.opts.Records.Known())
+	opts = beside(removedDir)
+	opts.Plain, opts.Durability = true, disk.Synced
+	b.removed = store.NewLedger[sources.Hash](opts)
+}
+
+// writeRecords writes the records. It returns an error only about removals: other failures cost a rehash.
+func (b *Builder) writeRecords(ctx context.Context) error {
+	b.warn(errors.Join(b.ledger.WriteAll(ctx), b.known.WriteAll(ctx)))
+	return b.removed.WriteAll(ctx)
+}
+
+// recall returns the record of a package. The error matches [sources.ErrNotFound] if
+// there is none.
+func (b *Builder) recall(at fsmirror.Package) (record, error) {
+	return b.ledger.Find(at.ID.Provider, keyOf(at))
+}
+
+// note records a package.
+func (b *Builder) note(at fsmirror.Package, r record) { b.ledger.Set(at.ID.Provider, keyOf(at), r) }
+
+// learn records what was proved about a package, for all stores of this user. It ignores claims of the mirror alone,
+// and contents that differ from the known ones. Otherwise, the maker of a mirror would decide which packages are
+// genuine.
+func (b *Builder) learn(id sources.PackageID, f store.Facts) {
+	if b.opts.Judge.Report(id.Provider, f.Proof).Verdict <= sources.MirrorEvidence || f.ZH == "" {
+		return
+	}
+	if old, err := b.known.Of(id); errors.Is(err, sources.ErrNotFound) || err == nil && (old.Imported || old.H1 == f.H1) {
+		b.known.Keep(b.opts.Judge, id, f)
+	}
+}
+
+// knows completes a record without proof by what is known about the same contents.
+func (b *Builder) knows(id sources.PackageID, r record) record {
+	if f, err := b.known.Of(id); err == nil && !f.Imported && f.H1 == r.H1 && (r.ZH == "" || f.ZH == r.ZH) {
+		f.Since, f.Sums = r.Since, r.Sums
+		if !b.hasEvidence(id) { // it is in another store
+			f.Evidence = ""
+		}
+		r.Facts = f
+	}
+	return r
+}
+
+// mark returns the fingerprint of a package: the fingerprint of its files, see
+// [disk.Print]. Except on Windows it includes the change times, which no user can
+// set, so a copied package is hashed. The fingerprint is empty if there is no
+// package.
+func mark(at fsmirror.Package) (string, error) {
+	info, err := os.Stat(at.Path())
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return "", nil
+	case err != nil:
+		return "", err
+	case info.IsDir() != at.Unpacked() || !info.IsDir() && !info.Mode().IsRegular():
+		return "", nil
+	}
+	return disk.PrintTree(at.Path())
+}
+
+// look returns the record of a package. It hashes the package if it has changed.
+func (b *Builder) look(ctx context.Context, at fsmirror.Package) (record, error) {
+	now, err := mark(at)
+	if err != nil {
+		return record{}, err
+	}
+	if now == "" {
+		return record{}, sources.ErrNotFound
+	}
+	old, recallErr := b.recall(at)
+	switch {
+	case recallErr != nil && !errors.Is(recallErr, sources.ErrNotFound):
+		return record{}, recallErr
+	case recallErr == nil && old.Mark == now && !b.opts.Paranoid:
+		return b.letExecute(at, old)
+	}
+	fresh, _, err := hash(ctx, at.Path())
+	if err != nil {
+		return record{}, err
+	}
+	switch {
+	case recallErr != nil:
+		fresh.Since = b.opts.Now().UTC()
+		fresh = b.knows(at.ID, fresh)
+	case old.Same(fresh.Facts):
+		fresh = old
+	default: // damage is never recorded
+		fresh.differs, fresh.Mark = cmp.Or(old.ZH, old.H1), now
+		return fresh, nil
+	}
+	fresh.Mark = now
+	b.note(at, fresh)
+	return b.letExecute(at, fresh)
+}
+
+// letExecute restores the execute permission of the provider in an unpacked package
+// with the right contents, and returns the record with the new fingerprint. If
+// that fails, it warns, because Larder can still install the package.
+func (b *Builder) letExecute(at fsmirror.Package, r record) (record, error) {
+	if !at.Unpacked() || b.opts.ReadOnly {
+		return r, nil
+	}
+	restored, err := store.LetExecute(at.Path(), at.ID, b.warn)
+	if errors.Is(err, archive.ErrNotExecutable) {
+		b.warn(sources.InPackage(at.ID, err))
+	}
+	if !restored {
+		return r, nil
+	}
+	r.Mark, err = mark(at)
+	b.note(at, r)
+	return r, err
+}
+
+// hash reads and hashes a package.
+func hash(ctx context.Context, path string) (record, sources.Contents, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return record{}, sources.Contents{}, err
+	}
+	if info.IsDir() {
+		contents, err := archive.Hash(ctx, path)
+		return record{Facts: store.Facts{H1: contents.H1}}, contents, err
+	}
+	contents, zh, err := archive.Read(ctx, path)
+	return record{Facts: store.Facts{H1: contents.H1, ZipH1: contents.ZipH1, ZH: zh}}, contents, err
+}
+
+// stored describes a package. Evidence that was put into the mirror since the package was
+// recorded counts as well, if it covers the package; what it proves is recorded.
+func (b *Builder) stored(at fsmirror.Package, r record) sources.Stored {
+	s := b.evidence.Describe(at.ID, at.Path(), r.Facts)
+	s.Filename, s.Differs = at.ID.Filename(), r.differs
+	switch is := evidence.Reference(s.Signed); {
+	case r.differs != "":
+		s.Proof, s.Signed = sources.Proof{}, nil
+		s.Report = b.opts.Judge.Report(at.ID.Provider, s.Proof)
+	case s.Signed != nil && is != r.Evidence:
+		r.Proof, r.Evidence = s.Proof, is
+		b.note(at, r)
+	}
+	return s
+}
+
+// Get describes the package id, in the layout of new packages. It reads the package
+// only if there is no valid record. The error matches [sources.ErrNotFound] if the
+// mirror has no such package.
+func (b *Builder) Get(ctx context.Context, id sources.PackageID) (sources.Stored, error) {
+	return b.Find(ctx, b.place(id, b.opts.Unpacked))
+}
+
+// Find is [Builder.Get] for a package that was found anywhere in the mirror.
+func (b *Builder) Find(ctx context.Context, at fsmirror.Package) (sources.Stored, error) {
+	r, err := b.look(ctx, at)
+	for try := 0; errors.Is(err, fs.ErrNotExist) && try < 5; try++ { // another process replaced it
+		r, err = b.look(ctx, at)
+	}
+	if err != nil {
+		return sources.Stored{}, sources.InPackage(at.ID, err)
+	}
+	return b.stored(at, r), nil
+}
+
+// Recall returns the record of a package.
+func (b *Builder) Recall(id sources.PackageID) (sources.Stored, error) {
+	at := b.place(id, b.opts.Unpacked)
+	r, err := b.recall(at)
+	if err == nil && !r.Proven() {
+		err = sources.ErrNotFound
+	}
+	if err != nil {
+		return sources.Stored{}, sources.InPackage(id, err)
+	}
+	s := b.stored(at, r)
+	s.Dir = ""
+	return s, nil
+}
+
+// Recorded returns the platforms for which hashes of a version are recorded.
+func (b *Builder) Recorded(p sources.Provider, v sources.Version) ([]sources.Platform, error) {
+	records, err := b.ledger.All(p)
+	var all []sources.Platform
+	for key := range records {
+		name, ok := strings.CutPrefix(key, v.String()+"/")
+		name, unpacked := strings.CutSuffix(name, "/")
+		if platform, err := sources.ParsePlatform(name); ok && unpacked == b.opts.Unpacked && err == nil {
+			all = append(all, platform)
+		}
+	}
+	return all, err
+}
+
+// newEvidence returns the evidence in the mirror. Other programs add evidence to it, such as
+// those that copy another mirror over it.
+func (b *Builder) newEvidence() *store.Evidence {
+	return &store.Evidence{
+		Judge: b.opts.Judge, Warn: b.warn, Dir: b.dir, Prefix: own + "/", Loose: true, Strict: true,
+		References: func(of sources.Release) []string {
+			records, err := b.ledger.All(of.Provider)
+			b.warn(err)
+			return store.References(records, of)
+		},
+		Via: func() (*disk.Scratch, error) { return b.work, nil },
+		Before: func(r sources.Release, s *sources.Signed) error {
+			b.mu.Lock()
+			defer b.mu.Unlock()
+			return errors.Join(b.change(), b.unindexEvidence(r, s))
+		},
+	}
+}
+
+// Evidence returns the evidence for a version, with the keys marked that a registry
+// listed according to the records. The error matches [sources.ErrNotFound] if there
+// is none.
+func (b *Builder) Evidence(p sources.Provider, v sources.Version) (*sources.Signed, error) {
+	return b.evidence.Marked(sources.Release{Provider: p, Version: v})
+}
+
+// hasEvidence reports whether there is evidence for the version of a package.
+func (b *Builder) hasEvidence(id sources.PackageID) bool {
+	return b.has(evidence.Path(id.Provider, id.Version) + "/SHA256SUMS")
+}
+
+// A tx is the transaction of one package, see [sources.Tx].
+type tx struct {
+	store.Tx
+	b  *Builder
+	at fsmirror.Package
+}
+
+// Begin begins a transaction, see [sources.Tx]. [Builder.Finish] adds the package to
+// the index. A mirror records hashes only for packages that it has.
+func (b *Builder) Begin(
+	ctx context.Context, id sources.PackageID, purpose sources.Purpose,
+) (held sources.Held, _ sources.Tx, err error) {
+	if purpose != sources.ToStore {
+		return held, nil, sources.InPackage(id, fmt.Errorf("hashing for a mirror: %w", errors.ErrUnsupported))
+	}
+	leave, err := b.enter(ctx, id)
+	if err != nil {
+		return held, nil, sources.InPackage(id, err)
+	}
+	t := &tx{b: b, at: b.place(id, b.opts.Unpacked), Tx: store.Tx{
+		Evidence: b.evidence, Now: b.opts.Now, ID: id, Root: b.path, Place: b.opts.Place,
+		KeepArchive: true, Sharing: staging.ByCopy, // a second link would change its fingerprint when it is removed
+	}}
+	t.Layout = t
+	if !t.at.Unpacked() {
+		t.Form, t.NoArchive = store.Packed, "use a source that has the archive, or create the mirror with --unpacked"
+	}
+	if b.opts.Temporary {
+		t.Sharing = staging.ByLink
+		t.NoArchive = "use a source that has the archive; without one, copy the directory of the mirror"
+	}
+	t.Finally(leave)
+	noLink := func(*disk.Dir) error { return nil }
+	err = store.Within(b.dir, path.Dir(b.relative(t.at.Path())), noLink)
+	if err == nil {
+		held.Package, _ = b.Get(ctx, id) // a package that can't be read is stored again
+		if held.Known, err = b.Recall(id); errors.Is(err, sources.ErrNotFound) {
+			err = nil
+		}
+	}
+	if err != nil {
+		t.Close()
+		return sources.Held{}, nil, sources.InPackage(id, err)
+	}
+	return held, t, nil
+}
+
+// Stage implements [sources.Tx].
+func (t *tx) Stage(seen sources.Observer) (sources.Stage, error) {
+	b := t.b
+	return t.Prepare(b.work, b.partial, b.opts.Archives, seen, b.warn), nil
+}
+
+// Commit implements [sources.Tx].
+func (t *tx) Commit(ctx context.Context, by sources.Provenance) (sources.Stored, error) {
+	if err := t.b.busy.Acquire(ctx, 1); err != nil {
+		return sources.Stored{}, t.Explain(err)
+	}
+	defer t.b.busy.Release(1)
+	return t.Tx.Commit(ctx, by)
+}
+
+// Old implements [store.Layout].
+func (t *tx) Old() store.Facts {
+	r, _ := t.b.recall(t.at)
+	return r.Facts
+}
+
+// Improve implements [store.Layout].
+func (t *tx) Improve(_ context.Context, f store.Facts) (sources.Stored, error) {
+	r, err := t.b.recall(t.at)
+	if err != nil {
+		return sources.Stored{}, err
+	}
+	r.Facts = f
+	return t.added(r), nil
+}
+
+// Put implements [store.Layout].
+func (t *tx) Put(ctx context.Context, f store.Facts) (sources.Stored, error) {
+	if t.at.Unpacked() {
+		if err := t.SyncMade(ctx); err != nil {
+			return sources.Stored{}, err
+		}
+	}
+	dir, err := t.b.dir.MakeSub(path.Dir(t.b.relative(t.at.Path())))
+	if err != nil {
+		hasColon := strings.Contains(string(t.ID.Provider.Host), ":")
+		if hasColon && !errors.Is(err, fs.ErrPermission) && !disk.IsFull(err) {
+			err = sources.WithHint(err, "FAT, exFAT and Windows allow no colons in names: "+
+				"create the mirror on another file system, or leave out providers of this host")
+		}
+		return sources.Stored{}, err
+	}
+	defer dir.Close()
+	defer t.b.forgetTree()
+	if err := t.move(dir, filepath.Base(t.at.Path())); err != nil {
+		return sources.Stored{}, err
+	}
+	is, err := mark(t.at)
+	if err != nil {
+		return sources.Stored{}, err
+	}
+	return t.added(record{Facts: f, Mark: is}), nil
+}
+
+// move moves the package from the scratch directory to its place. It removes an old archive from the index before.
+func (t *tx) move(in *disk.Dir, name string) error {
+	b := t.b
+	if there, err := in.Lstat(name); !t.at.Unpacked() && err == nil && there.IsDir() { // no larder has created it
+		err := &fs.PathError{Op: "replace", Path: t.at.Path(), Err: syscall.EISDIR}
+		return sources.WithHint(error(err), "move or remove the directory")
+	}
+	b.mu.Lock()
+	err := b.change()
+	if err == nil && !t.at.Unpacked() {
+		err = b.unindex(t.ID)
+	}
+	b.mu.Unlock()
+	if err != nil {
+		return err
+	}
+	if !t.at.Unpacked() { // a rename replaces a file
+		return disk.Rename(b.work.Dir, t.Made, in, name)
+	}
+	old, err := b.work.Replace(t.Made, in, name)
+	if err == nil && old != "" {
+		b.warn(b.work.RemoveTree(old))
+	}
+	return err
+}
+
+// added records a package that is in the mirror now.
+func (t *tx) added(r record) sources.Stored {
+	t.b.note(t.at, r)
+	t.b.removed.Remove(t.ID.Provider, store.KeyOf(t.ID))
+	t.b.learn(t.ID, r.Facts)
+	return t.b.stored(t.at, r)
+}
