@@ -27,7 +27,6 @@ import (
 
 	"github.com/larder-cli/larder/fsmirror/server"
 	"github.com/larder-cli/larder/sources"
-	"github.com/larder-cli/larder/sources/disk"
 	"github.com/larder-cli/larder/sources/evidence"
 	"github.com/larder-cli/larder/sources/seal"
 	"github.com/larder-cli/larder/sources/sourcetest"
@@ -89,8 +88,8 @@ var habits = []struct {
 		{"file of the provider", "GET {W}/secret.txt", "404"},
 	}},
 	{"versions", "open", []habit{
-		{"that have archives", "GET {W}/index.json", "200 | ~ \"1.0.0\": {},\n    \"1.1.0-rc.1\": {},\n    \"1.2.0+build.5\": {},\n    \"2.0.0\": {}\n  }"},
-		{"that has no archive", "GET {W}/3.0.0.json", "404"},
+		{"in the index", "GET {W}/index.json", "200 | ~ \"1.0.0\": {},\n    \"1.1.0-rc.1\": {},\n    \"1.2.0+build.5\": {},\n    \"2.0.0\": {},\n    \"5.0.0\": {}\n  }"},
+		{"archive that is gone", "GET {W}/terraform-provider-widget_3.0.0_linux_amd64.zip", "404"},
 		{"whose document is damaged", "GET {W}/5.0.0.json", "500 | ~ can't read its mirror"},
 		{"that is missing", "GET {W}/9.0.0.json", "404"},
 		{"pre-release", "GET {W}/1.1.0-rc.1.json", "200 | ~ widget_1.1.0-rc.1_linux"},
@@ -379,14 +378,10 @@ func newHabitat(t *testing.T) map[string]*habitat {
 	} {
 		h := &habitat{reports: make(chan server.Served, 1000)}
 		opts.Report = func(s server.Served) { h.reports <- s }
-		dir := sourcetest.Must(disk.Open(root))(t)
-		web := httptest.NewUnstartedServer(server.New(t.Context(), dir, opts))
+		web := httptest.NewUnstartedServer(server.New(t.Context(), root, opts))
 		web.Config.MaxHeaderBytes = 16 << 10 // as in package endpoint
 		web.Start()
-		t.Cleanup(func() {
-			web.Close()
-			sourcetest.Check(t, dir.Close())
-		})
+		t.Cleanup(web.Close)
 		h.address = web.Listener.Addr().String()
 		all[name] = h
 	}
@@ -451,7 +446,7 @@ func writeHabitat(t *testing.T, root string) {
 	version(home, "2.0.0", "darwin_amd64", "darwin_arm64", "freebsd_386", "freebsd_amd64", "freebsd_arm64", "linux_386", "linux_amd64", "linux_arm", "linux_arm64", "windows_amd64")
 	put(home+"/3.0.0.json", `{"archives": {"linux_amd64": {"url": "terraform-provider-widget_3.0.0_linux_amd64.zip"}}}`)
 	put(home+"/5.0.0.json", "{")
-	put(home+"/index.json", `{"versions": {"1.0.0": {}, "1.1.0-rc.1": {}, "1.2.0+build.5": {}, "2.0.0": {}, "3.0.0": {}, "4.0.0": {}, "5.0.0": {}}}`)
+	put(home+"/index.json", `{"versions": {"1.0.0": {}, "1.1.0-rc.1": {}, "1.2.0+build.5": {}, "2.0.0": {}, "5.0.0": {}, "v6.0.0": {}}}`)
 	put(home+"/secret.txt", "secret")
 	put(".larder/mirror.lock", "")
 	for _, host := range []string{"bücher.test", "example.test:8443"} {

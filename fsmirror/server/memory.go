@@ -16,18 +16,27 @@ import (
 // A memory holds the latest answers of upstream. However many clients ask, upstream gets each question once at a time,
 // and again only when the answer is older than the time fresh. If upstream then fails, the old answer is still given.
 type memory[K comparable, V any] struct {
+	memoryOptions
 	ask   func(context.Context, K) (V, error)
 	weigh func(V) int // about how many bytes an answer takes
-	fresh time.Duration
-	now   func() time.Time
-	busy  chan struct{} // limits the questions at a time
-	ends  context.Context
 
 	asking singleflight.Group
 
 	mu     sync.Mutex
 	all    map[K]answer[V]
 	weight int // of all answers
+}
+
+// memoryOptions configure a memory.
+type memoryOptions struct {
+	fresh time.Duration
+	now   func() time.Time
+	busy  chan struct{} // limits the questions at a time
+	ends  context.Context
+}
+
+func newMemory[K comparable, V any](opts memoryOptions, weigh func(V) int, ask func(context.Context, K) (V, error)) *memory[K, V] {
+	return &memory[K, V]{memoryOptions: opts, ask: ask, weigh: weigh, all: map[K]answer[V]{}}
 }
 
 // An answer is what upstream said.
@@ -118,9 +127,6 @@ func (m *memory[K, V]) question(key K) {
 	m.weight -= a.weight
 	a.weight = leastWeight + m.weigh(a.value)
 	m.weight += a.weight
-	if m.all == nil {
-		m.all = map[K]answer[V]{}
-	}
 	for other, b := range m.all { // any other ones
 		if m.weight <= mostWeight {
 			break
@@ -131,12 +137,6 @@ func (m *memory[K, V]) question(key K) {
 		}
 	}
 	m.all[key] = a
-}
-
-// lastAnswer returns when upstream answered last, and whether it has failed since. The time is zero if it never answered.
-func (m *memory[K, V]) lastAnswer(key K) (at time.Time, failed bool) {
-	a := m.last(key)
-	return a.at, a.err != nil && !errors.Is(a.err, sources.ErrNotFound)
 }
 
 // size returns how many answers are kept.

@@ -81,11 +81,18 @@ const goodFor = 10 * time.Minute
 // admit returns an error if the client must not make the request. Archives and evidence have signed URLs, because
 // engines send no tokens with them.
 func (x *exchange) admit() error {
+	if x.r.Method != http.MethodGet && x.r.Method != http.MethodHead {
+		x.w.Header().Set("Allow", "GET, HEAD")
+		return errMethod
+	}
+	if x.opts.Agent != "" && strings.Contains(x.r.UserAgent(), x.opts.Agent) {
+		return errLoop
+	}
 	if x.opts.Tokens == nil || x.kind == health || x.kind == discovery {
 		return nil
 	}
 	x.w.private = true
-	if x.byURL() && x.r.URL.Query().Has("signature") {
+	if (x.kind == archive || x.kind == proof || x.kind == sums) && x.r.URL.Query().Has("signature") {
 		if x.validURL() {
 			return nil
 		}
@@ -93,33 +100,23 @@ func (x *exchange) admit() error {
 			return errExpired
 		}
 	}
-	token := x.token()
-	name, known := x.opts.Tokens().name(token)
-	if token == "" || !known {
-		if token == "" {
-			return errNoToken
+	var token string
+	if given := x.r.Header.Values("Authorization"); len(given) == 1 { // of several, a proxy may have looked at another one
+		scheme, text, _ := strings.Cut(given[0], " ")
+		if token = text; !strings.EqualFold(scheme, "Bearer") {
+			_, token, _ = x.r.BasicAuth() // the password that a browser asks for
 		}
+	}
+	if token = strings.TrimSpace(token); token == "" {
+		return errNoToken
+	}
+	name, known := x.opts.Tokens().name(token)
+	if !known {
 		return errUnknownToken
 	}
 	x.served.Name = name
 	return nil
 }
-
-// token returns the token of the request: that of a CLI configuration, or the password that a browser asks for.
-func (x *exchange) token() string {
-	given := x.r.Header.Values("Authorization")
-	if len(given) != 1 { // a proxy may have looked at another one of several
-		return ""
-	}
-	scheme, token, _ := strings.Cut(given[0], " ")
-	if !strings.EqualFold(scheme, "Bearer") {
-		_, token, _ = x.r.BasicAuth()
-	}
-	return strings.TrimSpace(token)
-}
-
-// byURL reports whether a signed URL suffices.
-func (x *exchange) byURL() bool { return x.kind == archive || x.kind == proof || x.kind == sums }
 
 // signed returns a reference to a path that its signature admits, where that is required. The path of a registry's file has
 // the host before it.
@@ -197,5 +194,3 @@ func (s *Server) asked(r *http.Request) (sources.Host, error) {
 	}
 	return h, nil
 }
-
-func (x *exchange) host() (sources.Host, error) { return x.HostOf(x.r) }

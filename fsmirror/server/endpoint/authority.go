@@ -1,13 +1,12 @@
 package endpoint
 
 import (
-	"context"
+	"cmp"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
-	"crypto/x509/pkix"
 	"encoding/pem"
 	"errors"
 	"fmt"
@@ -54,7 +53,7 @@ const (
 
 // LocalAuthority returns the first authority in a directory that can vouch for all hosts, or else makes one beside the
 // others. It replaces none, because another server may use it. The directory is created if it is missing.
-func LocalAuthority(ctx context.Context, dir string, hosts []string) (*Authority, error) {
+func LocalAuthority(dir string, hosts []string) (*Authority, error) {
 	a := &Authority{now: time.Now}
 	for _, host := range hosts {
 		if ip := net.ParseIP(host); ip != nil {
@@ -68,12 +67,19 @@ func LocalAuthority(ctx context.Context, dir string, hosts []string) (*Authority
 		return nil, err
 	}
 	defer d.Close()
-	name, _, err := a.find(d) // without the lock, because the directory may be read-only
-	if name == "" && err == nil {
-		name, err = a.add(ctx, d)
+	name, free, err := a.find(d)
+	for err == nil && name == "" && len(free) > 0 {
+		a.Beside = len(free) < mostAuthorities
+		if name, err = a.add(d, free[0]); err == nil && !a.fits() { // another server has just made one there
+			name, free = "", free[1:]
+		}
 	}
 	if err != nil {
 		return nil, err
+	}
+	if name == "" {
+		err := fmt.Errorf("%s has %d certificate authorities, and none can vouch for all names of this server", d.Path(""), mostAuthorities)
+		return nil, sources.WithHint(err, "remove those that no server uses")
 	}
 	a.Path = d.Path(name + publicExt)
 	return a, a.publish(d, name)
@@ -103,30 +109,16 @@ func (a *Authority) find(d *disk.Dir) (name string, free []string, err error) {
 	return "", free, nil
 }
 
-// add makes an authority, unless another server has just made one that fits.
-func (a *Authority) add(ctx context.Context, d *disk.Dir) (string, error) {
-	lock := d.Lock("ca.lock")
-	if err := disk.Wait(ctx, lock.Try, nil); err != nil {
-		return "", err
-	}
-	defer lock.Unlock()
-	name, free, err := a.find(d)
-	if name != "" || err != nil {
-		return name, err
-	}
-	if len(free) == 0 {
-		return "", sources.WithHint(fmt.Errorf("%s has %d certificate authorities, and none can vouch for all names of this server", d.Path(""), mostAuthorities),
-			"remove those that no server uses")
-	}
-	a.Beside = len(free) < mostAuthorities
+// add makes an authority, unless another server has just made one with the name.
+func (a *Authority) add(d *disk.Dir, name string) (string, error) {
 	text, err := a.make()
 	if err == nil {
-		text, err = d.KeepSecret(free[0]+secretExt, text)
+		text, err = d.KeepSecret(name+secretExt, text)
 	}
 	if err == nil {
 		err = a.parse(text)
 	}
-	return free[0], err
+	return name, err
 }
 
 // publish writes the certificate for clients.
@@ -174,21 +166,13 @@ func (a *Authority) fits() bool {
 
 // make makes a key and a certificate.
 func (a *Authority) make() ([]byte, error) {
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		return nil, err
-	}
 	machine, _ := os.Hostname()
-	number := serial()
-	template := &x509.Certificate{
-		// Clients look for an authority by its subject, so each has another one.
-		SerialNumber: number, Subject: pkix.Name{CommonName: fmt.Sprintf("Larder on %s, %x", machine, number.Bytes()[:4])},
-		NotBefore: a.now().Add(-backdated), NotAfter: a.now().Add(authorityFor),
-		IsCA: true, BasicConstraintsValid: true, MaxPathLenZero: true, KeyUsage: x509.KeyUsageCertSign,
-		ExtKeyUsage:                 []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
-		PermittedDNSDomainsCritical: true, PermittedDNSDomains: a.names,
-		PermittedEmailAddresses: []string{noHost}, PermittedURIDomains: []string{noHost},
-	}
+	template := template(a.now(), authorityFor)
+	// Clients look for an authority by its subject, so each has another one.
+	template.Subject.CommonName = fmt.Sprintf("Larder on %s, %x", machine, template.SerialNumber.Bytes()[:4])
+	template.IsCA, template.BasicConstraintsValid, template.MaxPathLenZero, template.KeyUsage = true, true, true, x509.KeyUsageCertSign
+	template.PermittedDNSDomainsCritical, template.PermittedDNSDomains = true, a.names
+	template.PermittedEmailAddresses, template.PermittedURIDomains = []string{noHost}, []string{noHost}
 	for _, ip := range a.ips {
 		if short := ip.To4(); short != nil {
 			ip = short
@@ -203,7 +187,7 @@ func (a *Authority) make() ([]byte, error) {
 		_, all6, _ := net.ParseCIDR("::/0")
 		template.ExcludedIPRanges = []*net.IPNet{all4, all6}
 	}
-	raw, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
+	raw, key, err := issue(template, template, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -215,11 +199,29 @@ func (a *Authority) make() ([]byte, error) {
 	return append(text, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: raw})...), nil
 }
 
+// template returns what all certificates have in common, which are for servers only.
+func template(now time.Time, lasts time.Duration) *x509.Certificate {
+	return &x509.Certificate{
+		SerialNumber: serial(), NotBefore: now.Add(-backdated), NotAfter: now.Add(lasts),
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
+	}
+}
+
 // serial returns a random serial number.
 func serial() *big.Int {
 	var b [16]byte
 	rand.Read(b[:])
 	return new(big.Int).SetBytes(b[:])
+}
+
+// issue makes a key and its certificate, which the key of its parent signs, or without one, the new key.
+func issue(template, parent *x509.Certificate, signer *ecdsa.PrivateKey) ([]byte, *ecdsa.PrivateKey, error) {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return nil, nil, err
+	}
+	raw, err := x509.CreateCertificate(rand.Reader, template, parent, key.Public(), cmp.Or(signer, key))
+	return raw, key, err
 }
 
 // Get returns the current certificate, for [tls.Config]. It makes a new one before the old one ends.
@@ -229,17 +231,10 @@ func (a *Authority) Get(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 	if a.current != nil && a.now().Before(a.until) {
 		return a.current, nil
 	}
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		return nil, err
-	}
-	template := &x509.Certificate{
-		SerialNumber: serial(), Subject: pkix.Name{CommonName: "larder serve"},
-		NotBefore: a.now().Add(-backdated), NotAfter: a.now().Add(certificateFor),
-		DNSNames: a.names, IPAddresses: a.ips,
-		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
-	}
-	raw, err := x509.CreateCertificate(rand.Reader, template, a.ca, key.Public(), a.key)
+	template := template(a.now(), certificateFor)
+	template.Subject.CommonName, template.KeyUsage = "larder serve", x509.KeyUsageDigitalSignature
+	template.DNSNames, template.IPAddresses = a.names, a.ips
+	raw, key, err := issue(template, a.ca, a.key)
 	if err != nil {
 		return nil, err
 	}

@@ -108,7 +108,7 @@ func TestCertificateIsReadAgain(t *testing.T) {
 // A certificate that clients refuse is reported when the server starts, and when it replaces another one.
 func TestCertificateThatClientsRefuse(t *testing.T) {
 	dir := t.TempDir()
-	a := sourcetest.Must(endpoint.LocalAuthority(t.Context(), dir, []string{"localhost"}))(t)
+	a := sourcetest.Must(endpoint.LocalAuthority(dir, []string{"localhost"}))(t)
 	cert, key := filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")
 	begun := time.Now() // for all, because the warnings are compared
 	put := func(host string, after time.Duration) {
@@ -167,7 +167,7 @@ func trusted(t *testing.T, dir string) *x509.CertPool {
 func TestLocalAuthority(t *testing.T) {
 	for _, hosts := range [][]string{{"localhost", "127.0.0.1", "::1", "mirror.test"}, {"mirror.test"}, {"127.0.0.1"}} {
 		dir := filepath.Join(t.TempDir(), "serve")
-		a := sourcetest.Must(endpoint.LocalAuthority(t.Context(), dir, hosts))(t)
+		a := sourcetest.Must(endpoint.LocalAuthority(dir, hosts))(t)
 		sourcetest.Expect(t, a.Path == filepath.Join(dir, "ca.crt") && !a.Beside, "%+v", a)
 		if runtime.GOOS != "windows" {
 			info, err := os.Stat(filepath.Join(dir, "ca.pem"))
@@ -192,7 +192,7 @@ func TestAuthorityVouchesForServersOnly(t *testing.T) {
 	const host = "mirror.test"
 	for _, hosts := range [][]string{{host, "127.0.0.1"}, {host}} {
 		dir := t.TempDir()
-		a := sourcetest.Must(endpoint.LocalAuthority(t.Context(), dir, hosts))(t)
+		a := sourcetest.Must(endpoint.LocalAuthority(dir, hosts))(t)
 		pool := trusted(t, dir)
 		server, client := []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}, []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}
 		page := sourcetest.Must(url.Parse("https://mirror.test/page"))(t)
@@ -220,7 +220,7 @@ func TestAuthorityVouchesForServersOnly(t *testing.T) {
 			sourcetest.Expect(t, (err == nil) == test.ok, "%s, of %q: %v", name, hosts, err)
 		}
 	}
-	a := sourcetest.Must(endpoint.LocalAuthority(t.Context(), t.TempDir(), []string{host}))(t)
+	a := sourcetest.Must(endpoint.LocalAuthority(t.TempDir(), []string{host}))(t)
 	issuer := issuerOf(t, a)
 	sourcetest.Expect(t, issuer.MaxPathLen == 0 && issuer.MaxPathLenZero && issuer.PermittedDNSDomainsCritical, "%+v", issuer)
 }
@@ -234,7 +234,7 @@ func issuerOf(t *testing.T, a *endpoint.Authority) *x509.Certificate {
 
 // The certificate is replaced before it ends, and not earlier.
 func TestAuthorityRenewsItsCertificate(t *testing.T) {
-	a := sourcetest.Must(endpoint.LocalAuthority(t.Context(), t.TempDir(), []string{"localhost"}))(t)
+	a := sourcetest.Must(endpoint.LocalAuthority(t.TempDir(), []string{"localhost"}))(t)
 	first := leafOf(t, a)
 	endpoint.SetAuthorityClock(a, func() time.Time { return time.Now().Add(24 * time.Hour) })
 	sourcetest.Expect(t, leafOf(t, a).Equal(first), "it was replaced after a day")
@@ -245,17 +245,17 @@ func TestAuthorityRenewsItsCertificate(t *testing.T) {
 // What clients trust is written again. A key that can't be read is not replaced, because a server may use it.
 func TestDamagedAuthority(t *testing.T) {
 	dir, hosts := t.TempDir(), []string{"localhost"}
-	a := sourcetest.Must(endpoint.LocalAuthority(t.Context(), dir, hosts))(t)
+	a := sourcetest.Must(endpoint.LocalAuthority(dir, hosts))(t)
 	public := string(sourcetest.ReadFile(t, a.Path))
 	sourcetest.Check(t, os.WriteFile(a.Path, []byte("damaged"), 0o644))
-	sourcetest.Must(endpoint.LocalAuthority(t.Context(), dir, hosts))(t)
+	sourcetest.Must(endpoint.LocalAuthority(dir, hosts))(t)
 	sourcetest.Equal(t, string(sourcetest.ReadFile(t, a.Path)), public, "certificate")
 	for _, text := range []string{"damaged", public + public} {
 		sourcetest.Check(t, os.WriteFile(filepath.Join(dir, "ca.pem"), []byte(text), 0o600))
-		_, err := endpoint.LocalAuthority(t.Context(), dir, hosts)
+		_, err := endpoint.LocalAuthority(dir, hosts)
 		sourcetest.Expect(t, err != nil && strings.Contains(err.Error(), "ca.pem") && len(sources.Hints(err)) == 1, "%q: %v", text, err)
 	}
-	_, err := endpoint.LocalAuthority(t.Context(), a.Path, hosts)
+	_, err := endpoint.LocalAuthority(a.Path, hosts)
 	sourcetest.Expect(t, err != nil, "an authority in a file")
 }
 
@@ -264,7 +264,7 @@ func TestAuthoritiesStayBesideEachOther(t *testing.T) {
 	dir := t.TempDir()
 	get := func(file string, beside bool, hosts ...string) *endpoint.Authority {
 		t.Helper()
-		a := sourcetest.Must(endpoint.LocalAuthority(t.Context(), dir, hosts))(t)
+		a := sourcetest.Must(endpoint.LocalAuthority(dir, hosts))(t)
 		sourcetest.Expect(t, a.Path == filepath.Join(dir, file) && a.Beside == beside, "%v: %+v", hosts, a)
 		return a
 	}
@@ -290,7 +290,7 @@ func TestAuthoritiesStayBesideEachOther(t *testing.T) {
 
 	var err error
 	for n := 0; n < 20 && err == nil; n++ {
-		_, err = endpoint.LocalAuthority(t.Context(), dir, []string{fmt.Sprintf("%d.test", n)})
+		_, err = endpoint.LocalAuthority(dir, []string{fmt.Sprintf("%d.test", n)})
 	}
 	sourcetest.Expect(t, err != nil && strings.Contains(err.Error(), dir+" has 20 certificate authorities") && len(sources.Hints(err)) == 1, "%v", err)
 }
@@ -303,7 +303,7 @@ func TestAuthoritiesOfServersThatStartTogether(t *testing.T) {
 	for n := range all {
 		wait.Go(func() {
 			var err error
-			all[n], err = endpoint.LocalAuthority(t.Context(), dir, []string{"localhost", []string{"even.test", "odd.test"}[n%2]})
+			all[n], err = endpoint.LocalAuthority(dir, []string{"localhost", []string{"even.test", "odd.test"}[n%2]})
 			sourcetest.Expect(t, err == nil, "%v", err)
 		})
 	}

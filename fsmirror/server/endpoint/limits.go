@@ -3,7 +3,6 @@ package endpoint
 import (
 	"context"
 	"crypto/tls"
-	"io"
 	"net"
 	"net/http"
 	"net/netip"
@@ -121,10 +120,11 @@ func (l *limits) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	defer l.requests.leave(client)
 	a := &answer{ResponseWriter: w, control: http.NewResponseController(w), patience: stallTime}
-	_ = a.control.SetWriteDeadline(time.Now().Add(stallTime)) // for an answer without a body
+	a.wait() // for an answer without a body
 	l.handler.ServeHTTP(a, r)
 	if r.ProtoMajor == 2 && a.wrote { // while the request counts
-		_ = a.send(a.control.Flush)
+		a.wait()
+		_ = a.control.Flush()
 	}
 }
 
@@ -136,11 +136,8 @@ type answer struct {
 	wrote    bool
 }
 
-// send does what waits for the client.
-func (a *answer) send(do func() error) error {
-	_ = a.control.SetWriteDeadline(time.Now().Add(a.patience))
-	return do()
-}
+// wait begins to wait for the client.
+func (a *answer) wait() { _ = a.control.SetWriteDeadline(time.Now().Add(a.patience)) }
 
 // WriteHeader implements [http.ResponseWriter].
 func (a *answer) WriteHeader(status int) {
@@ -152,28 +149,12 @@ func (a *answer) WriteHeader(status int) {
 
 // Write implements [io.Writer].
 func (a *answer) Write(p []byte) (n int, err error) {
-	for begin := true; err == nil && (begin || len(p) > 0); begin = false {
-		err = a.send(func() error {
-			m, err := a.ResponseWriter.Write(p[:min(len(p), chunk)])
-			n, p = n+m, p[m:]
-			return err
-		})
-	}
-	a.wrote = a.wrote || n > 0
-	return n, err
-}
-
-// ReadFrom implements [io.ReaderFrom], so that files are not copied through this program where the system can avoid it.
-func (a *answer) ReadFrom(from io.Reader) (n int64, err error) {
-	if _, ok := a.ResponseWriter.(io.ReaderFrom); !ok {
-		return io.CopyBuffer(struct{ io.Writer }{a}, struct{ io.Reader }{from}, make([]byte, chunk))
-	}
-	for more := true; more && err == nil; {
-		err = a.send(func() error {
-			m, err := io.Copy(a.ResponseWriter, io.LimitReader(from, chunk))
-			n, more = n+m, m == chunk
-			return err
-		})
+	a.wrote = true
+	for more := true; more && err == nil; more = n < len(p) {
+		a.wait()
+		var m int
+		m, err = a.ResponseWriter.Write(p[n:min(n+chunk, len(p))])
+		n += m
 	}
 	return n, err
 }

@@ -64,6 +64,7 @@ func removeAbandoned(ctx context.Context, path string) error {
 
 // listenHint names the address, and says what to do.
 func listenHint(address string, err error) error {
+	op, other := errors.AsType[*net.OpError](err)
 	switch {
 	case err == nil:
 		return nil
@@ -71,13 +72,10 @@ func listenHint(address string, err error) error {
 		return sources.WithHint(fmt.Errorf("another program listens on %s", address), "end it, or choose another address with --listen")
 	case errors.Is(err, fs.ErrPermission):
 		return sources.WithHint(fmt.Errorf("this user may not listen on %s", address), "choose a port from 1024 on with --listen, or let a proxy or systemd listen")
-	}
-	var op *net.OpError
-	if errors.As(err, &op) {
+	case other:
 		err = op.Err
 	}
-	var malformed *net.AddrError
-	if errors.As(err, &malformed) {
+	if malformed, ok := errors.AsType[*net.AddrError](err); ok {
 		err = errors.New(malformed.Err) // without the address, which the message names already
 	}
 	return sources.WithHint(fmt.Errorf("listening on %s: %w", address, err), addressForm)

@@ -64,7 +64,6 @@ func Serve(ctx context.Context, s *site.Site, request ServeRequest) error {
 	if err != nil {
 		return err
 	}
-	defer served.close()
 	listeners, url, err := served.listen(ctx)
 	if err != nil {
 		return err
@@ -107,7 +106,6 @@ type serving struct {
 	*site.Root
 	request     ServeRequest
 	dir         string
-	open        *disk.Dir
 	handler     *server.Server
 	host        string                                               // that of the request's Name
 	certificate func(*tls.ClientHelloInfo) (*tls.Certificate, error) // nil for plain HTTP
@@ -135,7 +133,7 @@ func toServe(ctx context.Context, m *site.Root, request ServeRequest) (v *servin
 	if err != nil {
 		return nil, err
 	}
-	opts := server.Options{Key: key, Agent: m.Server, BehindProxy: request.BehindProxy, Metrics: v.counters, Report: v.report, Warn: m.Output.WarnOf}
+	opts := server.Options{Key: key, Agent: m.Server, BehindProxy: request.BehindProxy, Metrics: v.counters, Report: v.report}
 	if request.Name != "" {
 		if opts.Host, err = sources.ParsePunycodeHost(request.Name); err != nil {
 			return nil, report.Usage(fmt.Errorf("--name: %w", err))
@@ -160,25 +158,18 @@ func toServe(ctx context.Context, m *site.Root, request ServeRequest) (v *servin
 			return nil, err
 		}
 		opts.Upstream, opts.Fresh = v.upstream, request.Fresh-v.upstream.renewed
-		if v.open, err = disk.Make(v.dir); err != nil {
-			err = sources.WithHint(err, "choose another directory for the mirror")
+		if err := os.MkdirAll(v.dir, 0o755); err != nil {
+			return nil, sources.WithHint(cmp.Or(disk.Dangling(v.dir), err), "choose another directory for the mirror")
 		}
-	} else {
-		v.open, err = disk.Open(v.dir)
-	}
-	if err != nil {
-		return nil, err
 	}
 	rules := rulesOf(m, v.dir)
 	opts.Rules = rules
 	opts.Ready, opts.Page = v.ready, newPage(v, rules).serve
-	v.handler = server.New(ctx, v.open, opts)
+	v.handler = server.New(ctx, v.dir, opts)
 	v.counters.Watch(v.handler)
 	v.warnUnindexed(ctx)
 	return v, nil
 }
-
-func (v *serving) close() { v.open.Close() }
 
 // ready returns why the server can't do its work.
 func (v *serving) ready() error {
@@ -247,12 +238,12 @@ func (v *serving) loadCertificate() error {
 }
 
 // selfSign gets a certificate from an authority of this machine.
-func (v *serving) selfSign(ctx context.Context, all []net.Listener) error {
+func (v *serving) selfSign(all []net.Listener) error {
 	if v.Config.StateDir == "" {
 		return sources.WithHint(errors.New("no directory is known in which to keep the certificate authority"), "set HOME or XDG_STATE_HOME, or use --cert and --key")
 	}
 	dir := filepath.Join(v.Config.StateDir, "serve")
-	authority, err := endpoint.LocalAuthority(ctx, dir, v.hosts(all))
+	authority, err := endpoint.LocalAuthority(dir, v.hosts(all))
 	if err != nil {
 		return sources.WithLastHint(fmt.Errorf("the certificate authority of --self-signed: %w", err), "it is kept in %s; set XDG_STATE_HOME for another directory, or use --cert and --key", dir)
 	}
@@ -346,7 +337,7 @@ func (v *serving) listen(ctx context.Context) (all []net.Listener, url string, e
 		}
 	}
 	if v.request.SelfSigned {
-		if err := v.selfSign(ctx, all); err != nil {
+		if err := v.selfSign(all); err != nil {
 			return all, "", err
 		}
 	}
@@ -400,7 +391,7 @@ func (v *serving) warnUnindexed(ctx context.Context) {
 	}
 	var without []error
 	for _, p := range providers {
-		if !v.open.Exists(p.String() + "/index.json") {
+		if _, err := os.Lstat(filepath.Join(v.dir, filepath.FromSlash(p.String()), fsmirror.Index)); err != nil {
 			without = append(without, &sources.ProviderError{Provider: p, Err: errors.New("not served: the mirror has no index.json for it")})
 		}
 	}

@@ -12,7 +12,6 @@ import (
 
 	"github.com/larder-cli/larder/cmd/larder/site"
 	"github.com/larder-cli/larder/fsmirror/server"
-	"github.com/larder-cli/larder/sources/disk"
 	"github.com/larder-cli/larder/sources/sourcetest"
 )
 
@@ -80,10 +79,8 @@ func TestServedHosts(t *testing.T) {
 
 // Pages take bounded memory: more are refused while clients are receiving many.
 func TestPagesAreBounded(t *testing.T) {
-	dir, err := disk.Open(t.TempDir())
-	sourcetest.Check(t, err)
-	defer dir.Close()
-	p := newPage(&serving{dir: dir.Path(""), handler: server.New(t.Context(), dir, server.Options{})}, nil)
+	dir := t.TempDir()
+	p := newPage(&serving{dir: dir, handler: server.New(t.Context(), dir, server.Options{})}, nil)
 	p.read = time.Now()
 	get := func() error {
 		return p.serve(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "https://mirror.test/?q=thing", nil))
