@@ -48,7 +48,7 @@ func (x *exchange) openAllowed() (*os.File, fs.FileInfo, error) {
 	if err != nil || x.opts.Rules == nil {
 		return f, info, err
 	}
-	_, err = x.allowed(x.r.Context(), x.id.Provider, x.id.Version)
+	_, err = x.allowed(x.r.Context(), x.id.Version)
 	if err == nil {
 		err = x.opts.Rules.Check(x.r.Context(), x.id, f, info, stated)
 	}
@@ -71,7 +71,7 @@ func (x *exchange) archiveHeaders() {
 // of it or couldn't detect a failure, or if nothing was downloaded, await returns the file in the mirror.
 func (x *exchange) await() (*os.File, fs.FileInfo, error) {
 	ctx := x.r.Context()
-	all, stale, err := x.offers(ctx, x.id.Release())
+	all, stale, err := x.offers(ctx)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -132,9 +132,6 @@ func (s *Server) fetch(id sources.PackageID) *Arrival {
 // proof answers with a file of the evidence for a version. If the mirror lacks it, it is that of upstream, so that a
 // client can verify its signature before it requests an archive.
 func (x *exchange) proof() error {
-	if _, err := x.allowed(x.r.Context(), x.id.Provider); err != nil {
-		return err
-	}
 	var text []byte
 	var changed time.Time
 	err := x.inMirror(func(dir *disk.Dir) error {
@@ -146,11 +143,11 @@ func (x *exchange) proof() error {
 	})
 	switch {
 	case err == nil:
-		_, err = x.allowed(x.r.Context(), x.id.Provider, x.id.Version)
+		_, err = x.allowed(x.r.Context(), x.id.Version)
 	case errors.Is(err, sources.ErrNotFound) && x.opts.Upstream != nil:
 		var all offered
 		var stale time.Duration
-		if all, stale, err = x.offers(x.r.Context(), x.id.Release()); err == nil && all.files == nil {
+		if all, stale, err = x.offers(x.r.Context()); err == nil && all.files == nil {
 			err = lacking(stale)
 		}
 		if err == nil {

@@ -18,22 +18,19 @@ import (
 	"github.com/larder-cli/larder/sources/evidence"
 )
 
-// allowed returns the versions that the rules allow. Its error is why none is.
-func (s *Server) allowed(ctx context.Context, p sources.Provider, versions ...sources.Version) ([]sources.Version, error) {
-	if s.opts.Rules == nil {
-		return versions, nil
+// allowed returns the versions of the provider that the rules allow. Its error is why none is.
+func (x *exchange) allowed(ctx context.Context, of ...sources.Version) ([]sources.Version, error) {
+	if x.opts.Rules == nil {
+		return of, nil
 	}
-	return s.opts.Rules.Allowed(ctx, p, versions)
+	return x.opts.Rules.Allowed(ctx, x.id.Provider, of)
 }
 
-// available returns the versions of a provider that clients can have, sorted: those here and those of upstream, as far
-// as the rules allow them.
-func (s *Server) available(ctx context.Context, p sources.Provider) (all []sources.Version, stale time.Duration, err error) {
-	if _, err := s.allowed(ctx, p); err != nil { // then upstream is not asked about it
-		return nil, 0, err
-	}
-	here, err := s.indexed(p)
-	theirs, stale, err := s.listed(ctx, p, len(here) > 0, err)
+// available returns the versions that clients can have, sorted: those here and those of upstream, as far as the rules
+// allow them.
+func (x *exchange) available(ctx context.Context) (all []sources.Version, stale time.Duration, err error) {
+	here, err := x.indexed(x.id.Provider)
+	theirs, stale, err := x.listed(ctx, len(here) > 0, err)
 	if err != nil {
 		return nil, 0, err
 	}
@@ -41,35 +38,32 @@ func (s *Server) available(ctx context.Context, p sources.Provider) (all []sourc
 	if len(all) == 0 {
 		return nil, 0, sources.ErrNotFound
 	}
-	all, err = s.allowed(ctx, p, all...)
+	all, err = x.allowed(ctx, all...)
 	return all, stale, err
 }
 
-// offers returns what clients can have of a version.
-func (s *Server) offers(ctx context.Context, of sources.Release) (all offered, stale time.Duration, err error) {
-	if _, err := s.allowed(ctx, of.Provider); err != nil {
-		return all, 0, err
-	}
-	all, err = s.mirrored(of)
+// offers returns what clients can have of the version.
+func (x *exchange) offers(ctx context.Context) (all offered, stale time.Duration, err error) {
+	all, err = x.mirrored(x.id.Release())
 	here := len(all.archives) > 0
-	versions, stale, err := s.listed(ctx, of.Provider, here, err)
+	versions, stale, err := x.listed(ctx, here, err)
 	if err != nil {
 		return all, 0, err
 	}
-	if _, found := slices.BinarySearchFunc(versions, of.Version, sources.Version.Compare); found {
-		theirs, age, err := s.releases.get(ctx, of, here)
+	if _, found := slices.BinarySearchFunc(versions, x.id.Version, sources.Version.Compare); found {
+		theirs, age, err := x.releases.get(ctx, x.id.Release(), here)
 		if age, err = orHere(ctx, age, err, here); err != nil {
 			return all, 0, err
 		}
 		if stale = max(stale, age); age == staleUnknown {
 			stale = age
 		}
-		all.add(of, theirs)
+		all.add(x.id.Release(), theirs)
 	}
 	if len(all.archives) == 0 {
 		return all, 0, lacking(stale)
 	}
-	_, err = s.allowed(ctx, of.Provider, of.Version) // rules are asked only about what exists
+	_, err = x.allowed(ctx, x.id.Version) // rules are asked only about what exists
 	return all, stale, err
 }
 
@@ -84,16 +78,16 @@ func (all *offered) add(of sources.Release, theirs Offer) {
 	}
 }
 
-// listed returns the versions of a provider that upstream has, sorted. Here reports whether the mirror has what the client
+// listed returns the versions that upstream has, sorted. Here reports whether the mirror has what the client
 // wants, and hereErr is why it can't be read.
-func (s *Server) listed(ctx context.Context, p sources.Provider, here bool, hereErr error) ([]sources.Version, time.Duration, error) {
-	if hereErr != nil && !s.lacks(hereErr) {
+func (x *exchange) listed(ctx context.Context, here bool, hereErr error) ([]sources.Version, time.Duration, error) {
+	if hereErr != nil && !x.lacks(hereErr) {
 		return nil, 0, hereErr
 	}
-	if s.opts.Upstream == nil {
+	if x.opts.Upstream == nil {
 		return nil, 0, nil
 	}
-	all, stale, err := s.listings.get(ctx, p, here)
+	all, stale, err := x.listings.get(ctx, x.id.Provider, here)
 	stale, err = orHere(ctx, stale, err, here)
 	return all, stale, orDamaged(err, hereErr)
 }
@@ -135,8 +129,8 @@ func lacking(stale time.Duration) error {
 
 // index answers with the index.json of a provider.
 func (x *exchange) index() error {
-	return x.json(x.r.URL.Path, func(ctx context.Context) (any, time.Duration, error) {
-		all, stale, err := x.available(ctx, x.id.Provider)
+	return x.json(func(ctx context.Context) (any, time.Duration, error) {
+		all, stale, err := x.available(ctx)
 		file := fsmirror.Document{Versions: map[string]struct{}{}}
 		for _, v := range all {
 			file.Versions[v.String()] = struct{}{}
@@ -147,12 +141,12 @@ func (x *exchange) index() error {
 
 // release answers with the VERSION.json of a version.
 func (x *exchange) release() error {
-	return x.json(x.r.URL.Path, func(ctx context.Context) (any, time.Duration, error) {
-		all, stale, err := x.offers(ctx, x.id.Release())
+	return x.json(func(ctx context.Context) (any, time.Duration, error) {
+		all, stale, err := x.offers(ctx)
 		file := fsmirror.Document{Archives: map[string]fsmirror.Archive{}}
 		for platform, hashes := range all.archives {
 			name := sources.PackageID{Provider: x.id.Provider, Version: x.id.Version, Platform: platform}.Filename()
-			file.Archives[platform.String()] = fsmirror.Archive{Hashes: hashes, URL: x.signed(name, path.Join(path.Dir(x.r.URL.Path), name))}
+			file.Archives[platform.String()] = fsmirror.Archive{Hashes: hashes, URL: name + x.signature(path.Join(path.Dir(x.r.URL.Path), name))}
 		}
 		if all.evidence != nil {
 			file.Larder = &evidence.Extension{Evidence: all.evidence}
@@ -208,9 +202,9 @@ func (b *bodies) get(ctx context.Context, name string, now time.Time, build buil
 	return made, err
 }
 
-// json answers with a JSON document. Its name distinguishes it from others.
-func (x *exchange) json(name string, build builder) error {
-	b, err := x.bodies.get(x.r.Context(), name, x.opts.Now(), build)
+// json answers with a JSON document.
+func (x *exchange) json(build builder) error {
+	b, err := x.bodies.get(x.r.Context(), string(x.host)+x.r.URL.Path, x.opts.Now(), build)
 	if err != nil {
 		return err
 	}

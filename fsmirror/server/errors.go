@@ -130,9 +130,9 @@ func (x *exchange) reply(err error) (status int, told string) {
 	refused, known := errors.AsType[*refusal](err)
 	switch {
 	case known:
-		if host, err := x.HostOf(x.r); refused.status == http.StatusUnauthorized && err == nil {
+		if refused.status == http.StatusUnauthorized && x.host != "" {
 			const form = "%s; clients send the token that their CLI configuration has in credentials %q"
-			return refused.status, fmt.Sprintf(form, refused.told, host)
+			return refused.status, fmt.Sprintf(form, refused.told, x.host)
 		}
 		return refused.status, refused.told
 	case errors.Is(err, ErrForbidden): // of 403, engines say that the token was refused

@@ -20,19 +20,10 @@ import (
 
 // discovery answers with the services of the host.
 func (x *exchange) discovery() error {
-	return x.json(x.r.URL.Path, func(context.Context) (any, time.Duration, error) {
+	return x.json(func(context.Context) (any, time.Duration, error) {
 		return map[string]string{"providers.v1": registryAt}, 0, nil
 	})
 }
-
-// atHost gives the provider of the target the host of the request.
-func (x *exchange) atHost() (err error) {
-	x.id.Provider.Host, err = x.HostOf(x.r)
-	return err
-}
-
-// name distinguishes the documents of hosts.
-func (x *exchange) name() string { return string(x.id.Provider.Host) + x.r.URL.Path }
 
 type registryVersion struct {
 	Version   string             `json:"version"`
@@ -46,17 +37,14 @@ type registryPlatform struct {
 
 // registryVersions answers with the versions of a provider that have signed checksums.
 func (x *exchange) registryVersions() error {
-	if err := x.atHost(); err != nil {
-		return err
-	}
-	return x.json(x.name(), func(ctx context.Context) (any, time.Duration, error) {
+	return x.json(func(ctx context.Context) (any, time.Duration, error) {
 		here, err := x.indexed(x.id.Provider)
 		if asked, askedErr := x.asked(x.r); errors.Is(err, sources.ErrNotFound) && askedErr == nil && asked != x.id.Provider.Host {
 			err = &refusal{http.StatusNotFound, fmt.Sprintf("this server is not the registry of %s", asked),
 				fmt.Errorf("this server is the registry of %s, and the request is for %s", x.id.Provider.Host, asked)}
 		}
 		if err == nil {
-			here, err = x.allowed(ctx, x.id.Provider, here...)
+			here, err = x.allowed(ctx, here...)
 		}
 		if err != nil {
 			return nil, 0, err
@@ -137,10 +125,7 @@ type registryKey struct {
 
 // registryDownload answers with where a package is, and how it is signed.
 func (x *exchange) registryDownload() error {
-	if err := x.atHost(); err != nil {
-		return err
-	}
-	return x.json(x.name(), func(ctx context.Context) (any, time.Duration, error) {
+	return x.json(func(ctx context.Context) (any, time.Duration, error) {
 		signed, err := x.signedArchives(x.id.Release())
 		if err != nil {
 			return nil, 0, err
@@ -149,32 +134,23 @@ func (x *exchange) registryDownload() error {
 		if !ok {
 			return nil, 0, sources.ErrNotFound
 		}
-		if _, err := x.allowed(ctx, x.id.Provider, x.id.Version); err != nil {
+		if _, err := x.allowed(ctx, x.id.Version); err != nil {
 			return nil, 0, err
 		}
-		id := x.id
-		host := string(id.Provider.Host)
-		archive := "/" + id.Provider.Host.ASCII() + "/" + id.Provider.Namespace + "/" + id.Provider.Type + "/" + id.Filename()
-		release := registryAt + id.Provider.Namespace + "/" + id.Provider.Type + "/" + id.Version.String() + "/"
-		p := registryPackage{
-			OS: id.Platform.OS, Arch: id.Platform.Arch, Filename: id.Filename(), URL: x.signed(archive, archive),
-			Sums:      x.signed(release+evidence.Sums, host+release+evidence.Sums),
-			Signature: x.signed(release+evidence.Signature, host+release+evidence.Signature),
+		p, file := x.id.Provider, x.id.Filename()
+		archive := "/" + p.Host.ASCII() + "/" + p.Namespace + "/" + p.Type + "/" + file
+		release := registryAt + p.Namespace + "/" + p.Type + "/" + x.id.Version.String() + "/"
+		pkg := registryPackage{
+			OS: x.id.Platform.OS, Arch: x.id.Platform.Arch, Filename: file, URL: archive + x.signature(archive),
+			Sums:      release + evidence.Sums + x.signature(release+evidence.Sums),
+			Signature: release + evidence.Signature + x.signature(release+evidence.Signature),
 			SHA256:    strings.TrimPrefix(string(zh), sources.ZH+":"),
 		}
 		for i, id := range trust.KeyIDs(ctx, signed.keys) {
 			if id != "" { // otherwise engines couldn't read it either
-				p.Keys.Keys = append(p.Keys.Keys, registryKey{id, signed.keys[i]})
+				pkg.Keys.Keys = append(pkg.Keys.Keys, registryKey{id, signed.keys[i]})
 			}
 		}
-		return p, 0, ctx.Err()
+		return pkg, 0, ctx.Err()
 	})
-}
-
-// registrySums answers with the signed checksums of a version, or their signature.
-func (x *exchange) registrySums() error {
-	if err := x.atHost(); err != nil {
-		return err
-	}
-	return x.proof()
 }

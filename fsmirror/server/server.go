@@ -181,6 +181,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	defer s.requests.RUnlock()
 	x := &exchange{Server: s, w: &writer{ResponseWriter: w, control: http.NewResponseController(w)}, r: r, target: parsePath(r.URL)}
+	x.host, _ = s.HostOf(r)
 	path := r.URL.EscapedPath() // in which each character is visible and on one line
 	if len(path) > mostPath {
 		path = path[:mostPath] + "…"
@@ -206,6 +207,7 @@ const mostMethod = 16
 type exchange struct {
 	*Server
 	target
+	host   sources.Host // under which the client knows the server; empty if no provider can have it
 	w      *writer
 	r      *http.Request
 	served Served
@@ -232,6 +234,16 @@ func (x *exchange) answer() {
 
 // respond answers a request that is admitted, by the kind of its path.
 func (x *exchange) respond() error {
+	if x.kind == versions || x.kind == download || x.kind == sums {
+		if x.id.Provider.Host = x.host; x.host == "" {
+			return sources.ErrNotFound
+		}
+	}
+	if x.id.Provider.Type != "" {
+		if _, err := x.allowed(x.r.Context()); err != nil { // then upstream is not asked about it
+			return err
+		}
+	}
 	switch x.kind {
 	case page:
 		if x.opts.Page != nil {
@@ -250,7 +262,7 @@ func (x *exchange) respond() error {
 		return x.release()
 	case archive:
 		return x.archive()
-	case proof:
+	case proof, sums:
 		return x.proof()
 	case discovery:
 		return x.discovery()
@@ -258,8 +270,6 @@ func (x *exchange) respond() error {
 		return x.registryVersions()
 	case download:
 		return x.registryDownload()
-	case sums:
-		return x.registrySums()
 	}
 	return sources.ErrNotFound
 }

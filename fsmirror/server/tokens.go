@@ -118,30 +118,27 @@ func (x *exchange) admit() error {
 	return nil
 }
 
-// signed returns a reference to a path that its signature admits, where that is required. The path of a registry's file has
-// the host before it.
-func (s *Server) signed(ref, path string) string {
-	if s.opts.Tokens == nil {
-		return ref
+// signature returns the query of a URL of this server, with which the URL suffices, where a token is required.
+func (x *exchange) signature(path string) string {
+	if x.opts.Tokens == nil {
+		return ""
 	}
-	until := strconv.FormatInt(s.opts.Now().Add(goodFor).Truncate(time.Minute).Unix(), 10)
-	return ref + "?" + url.Values{"expires": {until}, "signature": {s.signature(path, until)}}.Encode()
+	until := strconv.FormatInt(x.opts.Now().Add(goodFor).Truncate(time.Minute).Unix(), 10)
+	return "?" + url.Values{"expires": {until}, "signature": {x.sign(path, until)}}.Encode()
+}
+
+// sign returns the signature of a URL that is valid until a time.
+func (x *exchange) sign(path, until string) string {
+	return x.opts.Key.Derive("URL of larder serve: " + until + " " + string(x.host) + path)
 }
 
 // validURL reports whether the URL has a valid signature that has not expired.
 func (x *exchange) validURL() bool {
 	query := x.r.URL.Query()
-	until, path := query.Get("expires"), x.r.URL.Path
-	if x.kind == sums && x.atHost() == nil {
-		path = x.name()
-	}
+	until := query.Get("expires")
 	seconds, err := strconv.ParseInt(until, 10, 64)
-	valid := hmac.Equal([]byte(query.Get("signature")), []byte(x.signature(path, until)))
+	valid := hmac.Equal([]byte(query.Get("signature")), []byte(x.sign(x.r.URL.Path, until)))
 	return err == nil && valid && x.opts.Now().Before(time.Unix(seconds, 0))
-}
-
-func (s *Server) signature(path, until string) string {
-	return s.opts.Key.Derive("URL of larder serve: " + until + " " + path)
 }
 
 // Client returns the address of the client that made a request.

@@ -1,7 +1,6 @@
 package endpoint
 
 import (
-	"context"
 	"crypto/tls"
 	"net"
 	"net/http"
@@ -71,31 +70,27 @@ type limits struct {
 	open                  sync.Map // clients by net.Conn
 }
 
-// connect counts a new connection, or closes it.
-func (l *limits) connect(ctx context.Context, c net.Conn) context.Context {
-	bare := c
-	if secure, ok := c.(*tls.Conn); ok {
-		bare = secure.NetConn() // which closes without a message
-	}
-	if tcp, ok := bare.(*net.TCPConn); ok {
-		_ = tcp.SetWriteBuffer(mostUnsent) // otherwise the system's default applies
-	}
-	host, _, _ := net.SplitHostPort(c.RemoteAddr().String())
-	if client := network(host); l.connections.enter(client) {
-		l.open.Store(c, client)
-	} else {
-		bare.Close()
-	}
-	return ctx
-}
-
-// changed counts a closed connection.
+// changed counts a new connection, or closes it, and counts a closed one.
 func (l *limits) changed(c net.Conn, state http.ConnState) {
-	if state != http.StateClosed && state != http.StateHijacked {
-		return
-	}
-	if client, ok := l.open.LoadAndDelete(c); ok {
-		l.connections.leave(client.(string))
+	switch state {
+	case http.StateNew:
+		bare := c
+		if secure, ok := c.(*tls.Conn); ok {
+			bare = secure.NetConn() // which closes without a message
+		}
+		if tcp, ok := bare.(*net.TCPConn); ok {
+			_ = tcp.SetWriteBuffer(mostUnsent) // otherwise the system's default applies
+		}
+		host, _, _ := net.SplitHostPort(c.RemoteAddr().String())
+		if client := network(host); l.connections.enter(client) {
+			l.open.Store(c, client)
+		} else {
+			bare.Close()
+		}
+	case http.StateClosed, http.StateHijacked:
+		if client, ok := l.open.LoadAndDelete(c); ok {
+			l.connections.leave(client.(string))
+		}
 	}
 }
 

@@ -60,7 +60,7 @@ func TestStalledClients(t *testing.T) {
 				stopped <- err
 			})
 			s := httptest.NewUnstartedServer(l)
-			s.Config.ConnContext, s.Config.ConnState = l.connect, l.changed
+			s.Config.ConnState = l.changed
 			s.EnableHTTP2 = protocol == "h2"
 			if protocol == "plain" {
 				s.Start()

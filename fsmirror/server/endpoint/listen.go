@@ -95,7 +95,7 @@ func Local(l net.Listener) bool {
 func NewServer(h http.Handler, client func(*http.Request) string, certificate func(*tls.ClientHelloInfo) (*tls.Certificate, error)) *http.Server {
 	l := &limits{handler: h, client: client, connections: newBudget(mostConnections), requests: newBudget(mostRequests)}
 	s := &http.Server{
-		Handler: l, ConnContext: l.connect, ConnState: l.changed, ReadHeaderTimeout: headerTime, IdleTimeout: idleTime, MaxHeaderBytes: mostHeader,
+		Handler: l, ConnState: l.changed, ReadHeaderTimeout: headerTime, IdleTimeout: idleTime, MaxHeaderBytes: mostHeader,
 		HTTP2: &http.HTTP2Config{
 			MaxConcurrentStreams: mostStreams, MaxReadFrameSize: leastFrame, MaxReceiveBufferPerConnection: leastWindow, MaxReceiveBufferPerStream: mostBody,
 			SendPingTimeout: idleTime / 4, PingTimeout: headerTime, WriteByteTimeout: stallTime,
