@@ -64,7 +64,7 @@ func Serve(ctx context.Context, s *site.Site, request ServeRequest) error {
 	if err != nil {
 		return err
 	}
-	listeners, url, err := served.listen(ctx)
+	listeners, err := served.listen(ctx, request.SelfSigned || served.certificate != nil)
 	if err != nil {
 		return err
 	}
@@ -83,7 +83,7 @@ func Serve(ctx context.Context, s *site.Site, request ServeRequest) error {
 			go func() { failed <- web.Serve(l) }()
 		}
 	}
-	s.Output.Serving(report.Serving{Mirror: served.dir, URL: url, Addresses: addresses(listeners), Authority: served.authority, Upstream: request.Upstream})
+	s.Output.Serving(report.Serving{Mirror: served.dir, URL: served.url(listeners), Addresses: addresses(listeners), Authority: served.authority, Upstream: request.Upstream})
 	select {
 	case err = <-failed:
 	case <-ctx.Done():
@@ -193,25 +193,24 @@ func watchTokens(m *site.Root, typed string) (*endpoint.Watched[server.Tokens], 
 	if err != nil {
 		return nil, fmt.Errorf("--tokens: %w", err)
 	}
+	started := false
 	failed := func(err error) { m.Output.WarnOf(fmt.Errorf("the old tokens stay valid: %w", err)) }
-	var watched *endpoint.Watched[server.Tokens]
-	watched, err = endpoint.Watch(failed, func() (server.Tokens, error) {
+	return endpoint.Watch(failed, func() (server.Tokens, error) {
 		text, err := disk.ReadFile(path, mostTokens)
 		if err != nil {
 			return nil, err
 		}
 		tokens, err := server.ParseTokens(text)
-		if err == nil {
-			return tokens, nil
+		if err != nil {
+			err = fmt.Errorf("%s: %w", path, err)
 		}
-		err = fmt.Errorf("%s: %w", path, err)
-		if watched != nil && errors.Is(err, server.ErrNoTokens) {
+		if started && errors.Is(err, server.ErrNoTokens) {
 			m.Output.WarnOf(fmt.Errorf("no client can use the server: %w", err))
 			return server.Tokens{}, nil
 		}
-		return nil, err
+		started = true
+		return tokens, err
 	}, path)
-	return watched, err
 }
 
 // loadCertificate loads the certificate of the request, if there is one.
@@ -227,9 +226,8 @@ func (v *serving) loadCertificate() error {
 	if err != nil {
 		return fmt.Errorf("--key: %w", err)
 	}
-	certificate, err := endpoint.Load(cert, key, endpoint.CertificateOptions{
-		Host: v.host, Warn: v.Output.WarnOf, Replaced: func() { v.Output.Say("%s has changed, and the new certificate is in use", cert) },
-	})
+	replaced := func() { v.Output.Say("%s has changed, and the new certificate is in use", cert) }
+	certificate, err := endpoint.Load(cert, key, endpoint.CertificateOptions{Host: v.host, Warn: v.Output.WarnOf, Replaced: replaced})
 	if err != nil {
 		return err
 	}
@@ -254,18 +252,11 @@ func (v *serving) selfSign(all []net.Listener) error {
 	return nil
 }
 
-// hosts returns the names under which clients may know the server: those that it listens on, or all of this machine.
+// hosts returns the names under which clients may know the server, sorted: those that it listens on, or all of this
+// machine.
 func (v *serving) hosts(listeners []net.Listener) []string {
-	all := []string{"localhost", "127.0.0.1", "::1"}
-	add := func(host string) {
-		if host != "" && !slices.Contains(all, host) {
-			all = append(all, host)
-		}
-	}
-	add(v.host)
-	if name, err := os.Hostname(); err == nil {
-		add(name)
-	}
+	name, _ := os.Hostname()
+	all := []string{"localhost", "127.0.0.1", "::1", v.host, name}
 	for i, l := range listeners {
 		tcp, ok := l.Addr().(*net.TCPAddr)
 		if !ok {
@@ -274,22 +265,23 @@ func (v *serving) hosts(listeners []net.Listener) []string {
 		if i < len(v.request.Listen) { // otherwise systemd has opened it
 			host, _, _ := net.SplitHostPort(v.request.Listen[i])
 			if _, err := netip.ParseAddr(host); err != nil {
-				add(host)
+				all = append(all, host)
 			}
 		}
 		if !tcp.IP.IsUnspecified() {
-			add(tcp.IP.String())
+			all = append(all, tcp.IP.String())
 			continue
 		}
 		// Many machines have IPv6 addresses that change every day, and each would need a new authority.
 		addrs, _ := net.InterfaceAddrs()
 		for _, a := range addrs {
 			if n, ok := a.(*net.IPNet); ok && n.IP.To4() != nil && !n.IP.IsLoopback() && !n.IP.IsLinkLocalUnicast() {
-				add(n.IP.String())
+				all = append(all, n.IP.String())
 			}
 		}
 	}
-	return all
+	slices.Sort(all)
+	return slices.DeleteFunc(slices.Compact(all), func(host string) bool { return host == "" })
 }
 
 // The addresses without --listen.
@@ -298,8 +290,8 @@ const (
 	plainAddress  = "127.0.0.1:8080"
 )
 
-// listen opens the addresses, and returns the base URL for clients. An authority is made only if that succeeds.
-func (v *serving) listen(ctx context.Context) (all []net.Listener, url string, err error) {
+// listen opens the addresses.
+func (v *serving) listen(ctx context.Context, secure bool) (all []net.Listener, err error) {
 	defer func() {
 		if err != nil {
 			for _, l := range all {
@@ -307,57 +299,53 @@ func (v *serving) listen(ctx context.Context) (all []net.Listener, url string, e
 			}
 		}
 	}()
-	addresses, secure := v.request.Listen, v.request.SelfSigned || v.certificate != nil
+	addresses := v.request.Listen
 	if len(addresses) == 0 {
 		if all, err = v.Machine.Sockets(); err != nil {
-			return all, "", err
+			return all, err
 		}
-		if len(all) == 0 {
+		switch {
+		case len(all) > 0:
+		case secure:
+			addresses = []string{secureAddress}
+		default:
 			addresses = []string{plainAddress}
-			if secure {
-				addresses = []string{secureAddress}
-			}
 		}
 	}
 	for _, address := range addresses {
 		l, err := endpoint.Listen(ctx, address)
 		if err != nil {
-			return all, "", err
+			return all, err
 		}
 		all = append(all, l)
 	}
-	scheme := "https"
-	if !secure {
-		scheme = "http"
-		for _, l := range all {
-			if !endpoint.Local(l) && !v.request.BehindProxy {
-				err := fmt.Errorf("%s can be reached from other machines, and engines use network mirrors only over HTTPS", l.Addr())
-				return all, "", report.Usage(sources.WithHint(err, "use --cert and --key, or --self-signed; or --behind-proxy if a proxy in front has a certificate"))
-			}
+	for _, l := range all {
+		if !secure && !v.request.BehindProxy && !endpoint.Local(l) {
+			err := fmt.Errorf("%s can be reached from other machines, and engines use network mirrors only over HTTPS", l.Addr())
+			return all, report.Usage(sources.WithHint(err, "use --cert and --key, or --self-signed; or --behind-proxy if a proxy in front has a certificate"))
 		}
 	}
-	if v.request.SelfSigned {
-		if err := v.selfSign(all); err != nil {
-			return all, "", err
-		}
+	if v.request.SelfSigned { // an authority is made only if the server can listen
+		err = v.selfSign(all)
 	}
-	if host := v.reachedAt(all); host != "" {
-		url = scheme + "://" + host + "/"
-	}
-	return all, url, nil
+	return all, err
 }
 
-// reachedAt returns the HOST:PORT at which clients reach the server, or nothing if it has only sockets.
-func (v *serving) reachedAt(all []net.Listener) string {
+// url returns the base URL for clients, or nothing if the server has only sockets.
+func (v *serving) url(all []net.Listener) string {
+	scheme := "http://"
+	if v.certificate != nil {
+		scheme = "https://"
+	}
 	if v.request.Name != "" {
-		return v.request.Name
+		return scheme + v.request.Name + "/"
 	}
 	for _, l := range all {
 		tcp, ok := l.Addr().(*net.TCPAddr)
 		if !ok {
 			continue
 		}
-		host, port := tcp.IP.String(), fmt.Sprint(tcp.Port)
+		host := tcp.IP.String()
 		switch {
 		case tcp.IP.IsLoopback():
 			host = "localhost"
@@ -367,10 +355,10 @@ func (v *serving) reachedAt(all []net.Listener) string {
 			name, _ := os.Hostname()
 			host = cmp.Or(name, "localhost")
 		}
-		if port == "443" && v.certificate != nil {
-			return host
+		if tcp.Port != 443 || v.certificate == nil {
+			host = net.JoinHostPort(host, fmt.Sprint(tcp.Port))
 		}
-		return net.JoinHostPort(host, port)
+		return scheme + host + "/"
 	}
 	return ""
 }
@@ -392,11 +380,10 @@ func (v *serving) warnUnindexed(ctx context.Context) {
 	var without []error
 	for _, p := range providers {
 		if _, err := os.Lstat(filepath.Join(v.dir, filepath.FromSlash(p.String()), fsmirror.Index)); err != nil {
-			without = append(without, &sources.ProviderError{Provider: p, Err: errors.New("not served: the mirror has no index.json for it")})
+			err := errors.New("not served: the mirror has no index.json for it")
+			err = sources.WithHint(err, "larder mirror index %s writes it, for packed packages", site.ShellQuoted(v.request.Dir))
+			without = append(without, &sources.ProviderError{Provider: p, Err: err})
 		}
-	}
-	for i, err := range without {
-		without[i] = sources.WithHint(err, "larder mirror index %s writes it, for packed packages", site.ShellQuoted(v.request.Dir))
 	}
 	v.Output.WarnAll(without)
 }

@@ -49,21 +49,21 @@ var (
 )
 
 // The URL has a name that clients can use: that of the certificate, if other machines can connect.
-func TestReachedAt(t *testing.T) {
+func TestURL(t *testing.T) {
 	for _, c := range []struct {
 		name, certified string
 		listeners       []net.Listener
 		want            string
 	}{
-		{"", "mirror.test", []net.Listener{anywhere}, "mirror.test"},
-		{"", "mirror.test", []net.Listener{socket, oneIP}, "mirror.test:8443"},
-		{"", "mirror.test", []net.Listener{here}, "localhost:8443"},
+		{"", "mirror.test", []net.Listener{anywhere}, "https://mirror.test/"},
+		{"", "mirror.test", []net.Listener{socket, oneIP}, "https://mirror.test:8443/"},
+		{"", "mirror.test", []net.Listener{here}, "https://localhost:8443/"},
 		{"", "mirror.test", []net.Listener{socket}, ""},
-		{"", "", []net.Listener{oneIP}, "192.0.2.1:8443"},
-		{"other.test:1", "mirror.test", []net.Listener{anywhere}, "other.test:1"},
+		{"", "", []net.Listener{oneIP}, "https://192.0.2.1:8443/"},
+		{"other.test:1", "mirror.test", []net.Listener{anywhere}, "https://other.test:1/"},
 	} {
 		v := &serving{request: ServeRequest{Name: c.name, Cert: "cert"}, certified: c.certified, certificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return nil, nil }}
-		sourcetest.Equal(t, v.reachedAt(c.listeners), c.want, "%+v", c)
+		sourcetest.Equal(t, v.url(c.listeners), c.want, "%+v", c)
 	}
 }
 
