@@ -25,8 +25,7 @@ import (
 // An Authority is a certificate authority of this machine, and its certificate for the server. It can vouch only for
 // servers with the names that it was made for, so clients who trust it trust it with nothing else.
 type Authority struct {
-	Path   string // of its certificate, which clients must trust
-	Beside bool   // it was made now, although there are others, which can't vouch for this server for long enough
+	Path string // of its certificate, which clients must trust
 
 	ca  *x509.Certificate
 	key *ecdsa.PrivateKey
@@ -42,8 +41,6 @@ type Authority struct {
 const (
 	secretExt = ".pem" // of key and certificate
 	publicExt = ".crt"
-
-	mostAuthorities = 20 // in a directory
 
 	authorityFor   = 10 * 365 * 24 * time.Hour
 	certificateFor = 90 * 24 * time.Hour // some systems accept no more than 398 days
@@ -67,58 +64,34 @@ func LocalAuthority(dir string, hosts []string) (*Authority, error) {
 		return nil, err
 	}
 	defer d.Close()
-	name, free, err := a.find(d)
-	for err == nil && name == "" && len(free) > 0 {
-		a.Beside = len(free) < mostAuthorities
-		if name, err = a.add(d, free[0]); err == nil && !a.fits() { // another server has just made one there
-			name, free = "", free[1:]
+	name := "ca"
+	for n := 2; ; n++ {
+		if err := a.read(d, name+secretExt); err != nil {
+			return nil, err
+		}
+		if a.fits() {
+			a.Path = d.Path(name + publicExt)
+			return a, a.publish(d, name)
+		}
+		name = fmt.Sprintf("ca-%d", n)
+	}
+}
+
+// read reads an authority from a file. If there is none, it makes one, unless another server has just made one there.
+func (a *Authority) read(d *disk.Dir, name string) error {
+	text, err := d.ReadSecret(name, mostPEM)
+	if errors.Is(err, fs.ErrNotExist) {
+		if text, err = a.make(); err == nil {
+			text, err = d.KeepSecret(name, text)
 		}
 	}
 	if err != nil {
-		return nil, err
+		return err
 	}
-	if name == "" {
-		err := fmt.Errorf("%s has %d certificate authorities, and none can vouch for all names of this server", d.Path(""), mostAuthorities)
-		return nil, sources.WithHint(err, "remove those that no server uses")
+	if err := a.parse(text); err != nil {
+		return sources.WithHint(fmt.Errorf("%s: %w", d.Path(name), err), "remove it: larder creates a new one")
 	}
-	a.Path = d.Path(name + publicExt)
-	return a, a.publish(d, name)
-}
-
-// find reads the first authority that fits, and returns its name, or else the names that have no authority.
-func (a *Authority) find(d *disk.Dir) (name string, free []string, err error) {
-	for n := range mostAuthorities {
-		name := "ca"
-		if n > 0 {
-			name = fmt.Sprintf("ca-%d", n+1)
-		}
-		text, err := d.ReadSecret(name+secretExt, mostPEM)
-		if errors.Is(err, fs.ErrNotExist) {
-			free = append(free, name)
-			continue
-		}
-		if err == nil {
-			if err = a.parse(text); err != nil {
-				err = sources.WithHint(fmt.Errorf("%s: %w", d.Path(name+secretExt), err), "remove it: larder creates a new one")
-			}
-		}
-		if err != nil || a.fits() {
-			return name, nil, err
-		}
-	}
-	return "", free, nil
-}
-
-// add makes an authority, unless another server has just made one with the name.
-func (a *Authority) add(d *disk.Dir, name string) (string, error) {
-	text, err := a.make()
-	if err == nil {
-		text, err = d.KeepSecret(name+secretExt, text)
-	}
-	if err == nil {
-		err = a.parse(text)
-	}
-	return name, err
+	return nil
 }
 
 // publish writes the certificate for clients.

@@ -18,22 +18,17 @@ const mostPEM = 1 << 20 // in bytes
 
 // CertificateOptions configures a [Certificate].
 type CertificateOptions struct {
-	Host     string      // the name that clients use; may be empty
-	Warn     func(error) // clients refuse the certificate, or a changed one can't be read
-	Replaced func()      // a changed certificate is now in use
+	Host string      // the name that clients use; may be empty
+	Warn func(error) // clients refuse the certificate, or a changed one can't be read
 }
 
 // Load reads a certificate and its key. When a file changes, both are read again; if that fails, the old certificate stays
 // in use.
 func Load(cert, key string, opts CertificateOptions) (*Certificate, error) {
-	c := &Certificate{}
 	read := func() (*tls.Certificate, error) {
 		pair, err := readPair(cert, key)
 		if err != nil {
 			return nil, err
-		}
-		if c.current != nil {
-			opts.Replaced()
 		}
 		if err := refused(pair.Leaf, opts.Host); err != nil {
 			opts.Warn(fmt.Errorf("clients refuse the certificate in %s: %w", cert, err))
@@ -41,9 +36,8 @@ func Load(cert, key string, opts CertificateOptions) (*Certificate, error) {
 		return pair, nil
 	}
 	keep := func(err error) { opts.Warn(fmt.Errorf("the old certificate stays in use: %w", err)) }
-	var err error
-	c.current, err = Watch(keep, read, cert, key)
-	return c, err
+	current, err := Watch(keep, read, cert, key)
+	return &Certificate{current}, err
 }
 
 func readPair(cert, key string) (*tls.Certificate, error) {

@@ -2,7 +2,7 @@
 // again when they change, or one of a certificate authority of this machine.
 //
 // It leaves on disk the socket of an address "unix:PATH" while the server runs, and in the directory that it is given,
-// authorities with their certificates and ca.lock.
+// authorities with their certificates.
 package endpoint
 
 import (

@@ -226,8 +226,7 @@ func (v *serving) loadCertificate() error {
 	if err != nil {
 		return fmt.Errorf("--key: %w", err)
 	}
-	replaced := func() { v.Output.Say("%s has changed, and the new certificate is in use", cert) }
-	certificate, err := endpoint.Load(cert, key, endpoint.CertificateOptions{Host: v.host, Warn: v.Output.WarnOf, Replaced: replaced})
+	certificate, err := endpoint.Load(cert, key, endpoint.CertificateOptions{Host: v.host, Warn: v.Output.WarnOf})
 	if err != nil {
 		return err
 	}
@@ -246,9 +245,6 @@ func (v *serving) selfSign(all []net.Listener) error {
 		return sources.WithLastHint(fmt.Errorf("the certificate authority of --self-signed: %w", err), "it is kept in %s; set XDG_STATE_HOME for another directory, or use --cert and --key", dir)
 	}
 	v.certificate, v.authority = authority.Get, authority.Path
-	if authority.Beside {
-		v.Output.Warn("%s is a new certificate authority, because no earlier one can vouch for this server and nothing else; other machines must trust the new one, too", authority.Path)
-	}
 	return nil
 }
 
