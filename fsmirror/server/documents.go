@@ -52,7 +52,7 @@ func (x *exchange) offers(ctx context.Context) (all offered, stale time.Duration
 	}
 	if _, found := slices.BinarySearchFunc(versions, x.id.Version, sources.Version.Compare); found {
 		theirs, age, err := x.releases.get(ctx, x.id.Release(), here)
-		if age, err = orHere(ctx, age, err, here); err != nil {
+		if err != nil {
 			return all, 0, err
 		}
 		if stale = max(stale, age); age == staleUnknown {
@@ -88,7 +88,6 @@ func (x *exchange) listed(ctx context.Context, here bool, hereErr error) ([]sour
 		return nil, 0, nil
 	}
 	all, stale, err := x.listings.get(ctx, x.id.Provider, here)
-	stale, err = orHere(ctx, stale, err, here)
 	return all, stale, orDamaged(err, hereErr)
 }
 
@@ -105,17 +104,6 @@ func orDamaged(ofUpstream, ofMirror error) error {
 		return ofMirror
 	}
 	return ofUpstream
-}
-
-// orHere returns what a failure of upstream means: none where the mirror has something.
-func orHere(ctx context.Context, stale time.Duration, err error, here bool) (time.Duration, error) {
-	switch {
-	case err == nil, errors.Is(err, sources.ErrNotFound):
-		return stale, nil
-	case here && ctx.Err() == nil:
-		return staleUnknown, nil
-	}
-	return 0, ofUpstream(err)
 }
 
 // lacking returns the error for what an answer of this age lacks. Only a new one is certain: upstream may have published

@@ -48,9 +48,6 @@ var (
 	errUnsigned = refuse(http.StatusNotFound, "no version has signed checksums, which a registry must have; "+
 		"larder import --sign-key signs the packages of a provider; "+
 		"clients with the network_mirror method need no signature")
-
-	// errLate is the error of an answer that the caller doesn't wait for any more.
-	errLate = refuse(http.StatusBadGateway, "upstream has not answered yet")
 )
 
 const (

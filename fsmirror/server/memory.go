@@ -1,7 +1,6 @@
 package server
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -58,9 +57,10 @@ const (
 	staleUnknown = -1               // the age of an answer that lacks what upstream would add
 )
 
-// get returns the answer, and its age if it is older than it should be, otherwise 0. If the caller has something else to
-// give, it waits for staleAfter at most, and the error is then errLate.
-func (m *memory[K, V]) get(ctx context.Context, key K, hasOther bool) (value V, age time.Duration, err error) {
+// get returns the answer, and its age if it is older than it should be, otherwise 0. That upstream has no such thing is the
+// zero answer. If the caller has something else to give, it waits for staleAfter at most, and a failure is the zero answer
+// with the age staleUnknown.
+func (m *memory[K, V]) get(ctx context.Context, key K, hasOther bool) (none V, age time.Duration, err error) {
 	a := m.last(key)
 	if !m.suffices(a) {
 		var late <-chan time.Time
@@ -71,20 +71,22 @@ func (m *memory[K, V]) get(ctx context.Context, key K, hasOther bool) (value V, 
 		case <-m.asking.DoChan(fmt.Sprint(key), func() (any, error) { m.question(key); return nil, nil }):
 			a = m.last(key)
 		case <-late:
-			if a.at.IsZero() {
-				return value, 0, errLate
-			}
 		case <-ctx.Done():
-			return value, 0, ctx.Err()
+			return none, 0, ctx.Err()
 		}
 	}
-	switch old := m.now().Sub(a.at); {
-	case a.at.IsZero(), old >= m.fresh && errors.Is(a.err, sources.ErrNotFound):
-		return value, 0, cmp.Or(a.err, errLate)
-	case old >= m.fresh:
+	old := m.now().Sub(a.at)
+	switch fresh := !a.at.IsZero() && old < m.fresh; {
+	case fresh:
+		return a.value, 0, nil
+	case errors.Is(a.err, sources.ErrNotFound):
+		return none, 0, nil
+	case !a.at.IsZero():
 		return a.value, max(old, 1), nil
+	case hasOther:
+		return none, staleUnknown, nil
 	}
-	return a.value, 0, nil
+	return none, 0, ofUpstream(a.err)
 }
 
 // suffices reports whether upstream is not asked again.
