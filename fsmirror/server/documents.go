@@ -68,13 +68,13 @@ func (x *exchange) offers(ctx context.Context) (all offered, stale time.Duration
 }
 
 // add adds what upstream has.
-func (all *offered) add(of sources.Release, theirs Offer) {
-	here := all.archives
-	all.archives = map[sources.Platform][]sources.Hash{}
-	maps.Copy(all.archives, theirs.Archives)
-	maps.Copy(all.archives, here)
-	if all.files = theirs.Evidence; all.files != nil && all.evidence == nil {
-		all.evidence = evidence.Locate(of.Provider, of.Version, *all.files)
+func (o *offered) add(of sources.Release, theirs Offer) {
+	here := o.archives
+	o.archives = map[sources.Platform][]sources.Hash{}
+	maps.Copy(o.archives, theirs.Archives)
+	maps.Copy(o.archives, here)
+	if o.files = theirs.Evidence; o.files != nil && o.evidence == nil {
+		o.evidence = evidence.Locate(of.Provider, of.Version, *o.files)
 	}
 }
 
@@ -134,7 +134,8 @@ func (x *exchange) release() error {
 		file := fsmirror.Document{Archives: map[string]fsmirror.Archive{}}
 		for platform, hashes := range all.archives {
 			name := sources.PackageID{Provider: x.id.Provider, Version: x.id.Version, Platform: platform}.Filename()
-			file.Archives[platform.String()] = fsmirror.Archive{Hashes: hashes, URL: name + x.signature(path.Join(path.Dir(x.r.URL.Path), name))}
+			at := path.Join(path.Dir(x.r.URL.Path), name)
+			file.Archives[platform.String()] = fsmirror.Archive{Hashes: hashes, URL: name + x.signature(at)}
 		}
 		if all.evidence != nil {
 			file.Larder = &evidence.Extension{Evidence: all.evidence}

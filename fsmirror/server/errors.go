@@ -55,8 +55,8 @@ const (
 	stillServed = "; what it has is still served"
 )
 
-// ofUpstream returns the error of a request that upstream failed to serve. Answers of upstream, and errors of this machine,
-// stay what they are.
+// ofUpstream returns the error of a request that upstream failed to serve. Answers of upstream, and errors of this
+// machine, stay what they are.
 func ofUpstream(err error) error {
 	_, refused := errors.AsType[*refusal](err)
 	_, inPath := errors.AsType[*fs.PathError](err)

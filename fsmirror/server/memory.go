@@ -34,7 +34,9 @@ type memoryOptions struct {
 	ends  context.Context
 }
 
-func newMemory[K comparable, V any](opts memoryOptions, weigh func(V) int, ask func(context.Context, K) (V, error)) *memory[K, V] {
+func newMemory[K comparable, V any](
+	opts memoryOptions, weigh func(V) int, ask func(context.Context, K) (V, error),
+) *memory[K, V] {
 	return &memory[K, V]{memoryOptions: opts, ask: ask, weigh: weigh, all: map[K]answer[V]{}}
 }
 
@@ -57,9 +59,9 @@ const (
 	staleUnknown = -1               // the age of an answer that lacks what upstream would add
 )
 
-// get returns the answer, and its age if it is older than it should be, otherwise 0. That upstream has no such thing is the
-// zero answer. If the caller has something else to give, it waits for staleAfter at most, and a failure is the zero answer
-// with the age staleUnknown.
+// get returns the answer, and its age if it is older than it should be, otherwise 0. That upstream has no such thing is
+// the zero answer. If the caller has something else to give, it waits for staleAfter at most, and a failure is the zero
+// answer with the age staleUnknown.
 func (m *memory[K, V]) get(ctx context.Context, key K, hasOther bool) (none V, age time.Duration, err error) {
 	a := m.last(key)
 	if !m.suffices(a) {

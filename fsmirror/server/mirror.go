@@ -15,8 +15,8 @@ import (
 	"github.com/larder-cli/larder/sources/evidence"
 )
 
-// inMirror reads something in the mirror. The error matches [sources.ErrNotFound] if it is missing, or reached through a
-// link. The mirror is opened each time, because another directory may take its place, such as a restored backup.
+// inMirror reads something in the mirror. The error matches [sources.ErrNotFound] if it is missing, or reached through
+// a link. The mirror is opened each time, because another directory may take its place, such as a restored backup.
 func (s *Server) inMirror(read func(*disk.Dir) error) error {
 	dir, err := disk.Open(s.dir)
 	if err != nil {
@@ -69,7 +69,7 @@ func (s *Server) indexed(p sources.Provider) (all []sources.Version, err error) 
 	return all, err
 }
 
-// What is offered is what clients can have of a version.
+// An offered version is what clients can have of it.
 type offered struct {
 	archives map[sources.Platform][]sources.Hash
 	evidence *evidence.Location // may be nil
@@ -91,8 +91,8 @@ func (s *Server) mirrored(of sources.Release) (offered, error) {
 	return has, err
 }
 
-// besideDocument returns the name of the file to which the URL of an archive leads, or nothing if that is not beside the
-// document.
+// besideDocument returns the name of the file to which the URL of an archive leads, or nothing if that is not beside
+// the document.
 func besideDocument(text string) string {
 	u, err := url.Parse(text)
 	if err != nil || cmp.Or(u.Scheme, u.Host) != "" || path.Base(u.Path) != u.Path {

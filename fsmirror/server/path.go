@@ -114,8 +114,8 @@ func parseEvidence(parts []string) (t target, ok bool) {
 	return t, ok
 }
 
-// parseRegistry returns what NAMESPACE/TYPE/... means by the provider registry protocol. The host of its provider is that
-// of the request.
+// parseRegistry returns what NAMESPACE/TYPE/... means by the provider registry protocol. The host of its provider is
+// that of the request.
 func parseRegistry(parts []string) (t target, ok bool) {
 	if len(parts) < 3 {
 		return t, false

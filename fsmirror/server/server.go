@@ -187,8 +187,8 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		path = path[:mostPath] + "…"
 	}
 	x.served = Served{
-		Time: s.opts.Now(), Kind: string(x.kind), Client: s.Client(r), Method: r.Method[:min(len(r.Method), mostMethod)], Path: path,
-		Agent: r.UserAgent(),
+		Time: s.opts.Now(), Kind: string(x.kind), Client: s.Client(r), Agent: r.UserAgent(),
+		Method: r.Method[:min(len(r.Method), mostMethod)], Path: path,
 	}
 	begun := time.Now()
 	defer func() { // also if the answer is cut off

@@ -143,7 +143,8 @@ func (a *Authority) make() ([]byte, error) {
 	template := template(a.now(), authorityFor)
 	// Clients look for an authority by its subject, so each has another one.
 	template.Subject.CommonName = fmt.Sprintf("Larder on %s, %x", machine, template.SerialNumber.Bytes()[:4])
-	template.IsCA, template.BasicConstraintsValid, template.MaxPathLenZero, template.KeyUsage = true, true, true, x509.KeyUsageCertSign
+	template.IsCA, template.BasicConstraintsValid, template.MaxPathLenZero = true, true, true
+	template.KeyUsage = x509.KeyUsageCertSign
 	template.PermittedDNSDomainsCritical, template.PermittedDNSDomains = true, a.names
 	template.PermittedEmailAddresses, template.PermittedURIDomains = []string{noHost}, []string{noHost}
 	for _, ip := range a.ips {

@@ -66,9 +66,9 @@ func (p *mirrorPage) serve(w http.ResponseWriter, r *http.Request) error {
 func (p *mirrorPage) page(r *http.Request) ([]byte, error) {
 	search := r.URL.Query().Get("q")
 	page := webpage.Page{
-		Title: "Provider mirror", Search: strings.ToValidUTF8(search[:min(len(search), mostSearch)], ""), Upstream: p.upstream != nil,
-		Tokens: p.request.Tokens != "", Authority: p.authority != "" && !p.request.BehindProxy, // else clients see the proxy's certificate
-		Plain: r.TLS == nil && !p.request.BehindProxy,
+		Title: "Provider mirror", Search: strings.ToValidUTF8(search[:min(len(search), mostSearch)], ""),
+		Tokens: p.request.Tokens != "", Plain: r.TLS == nil && !p.request.BehindProxy, Upstream: p.upstream != nil,
+		Authority: p.authority != "" && !p.request.BehindProxy, // else clients see the proxy's certificate
 	}
 	if host, err := p.handler.HostOf(r); err == nil && !page.Plain {
 		page.URL = "https://" + host.ASCII() + "/"

@@ -83,7 +83,9 @@ func Serve(ctx context.Context, s *site.Site, request ServeRequest) error {
 			go func() { failed <- web.Serve(l) }()
 		}
 	}
-	s.Output.Serving(report.Serving{Mirror: served.dir, URL: served.url(listeners), Addresses: addresses(listeners), Authority: served.authority, Upstream: request.Upstream})
+	s.Output.Serving(report.Serving{
+		Mirror: served.dir, URL: served.url(listeners), Addresses: addresses(listeners), Authority: served.authority, Upstream: request.Upstream,
+	})
 	select {
 	case err = <-failed:
 	case <-ctx.Done():
@@ -133,7 +135,9 @@ func toServe(ctx context.Context, m *site.Root, request ServeRequest) (v *servin
 	if err != nil {
 		return nil, err
 	}
-	opts := server.Options{Key: key, Agent: m.Server, BehindProxy: request.BehindProxy, Metrics: v.counters, Report: v.report}
+	opts := server.Options{
+		Key: key, Agent: m.Server, BehindProxy: request.BehindProxy, Metrics: v.counters, Report: v.report, Ready: v.ready,
+	}
 	if request.Name != "" {
 		if opts.Host, err = sources.ParsePunycodeHost(request.Name); err != nil {
 			return nil, report.Usage(fmt.Errorf("--name: %w", err))
@@ -162,9 +166,9 @@ func toServe(ctx context.Context, m *site.Root, request ServeRequest) (v *servin
 			return nil, sources.WithHint(cmp.Or(disk.Dangling(v.dir), err), "choose another directory for the mirror")
 		}
 	}
-	rules := rulesOf(m, v.dir)
+	rules := &servedRules{Root: m, dir: v.dir, checked: sources.Memo[checkedArchive, struct{}]{Max: mostChecked}}
 	opts.Rules = rules
-	opts.Ready, opts.Page = v.ready, newPage(v, rules).serve
+	opts.Page = newPage(v, rules).serve
 	v.handler = server.New(ctx, v.dir, opts)
 	v.counters.Watch(v.handler)
 	v.warnUnindexed(ctx)
@@ -286,19 +290,12 @@ const (
 	plainAddress  = "127.0.0.1:8080"
 )
 
-// listen opens the addresses.
+// listen opens the addresses. If it fails, the program ends, and its sockets with it.
 func (v *serving) listen(ctx context.Context, secure bool) (all []net.Listener, err error) {
-	defer func() {
-		if err != nil {
-			for _, l := range all {
-				l.Close()
-			}
-		}
-	}()
 	addresses := v.request.Listen
 	if len(addresses) == 0 {
 		if all, err = v.Machine.Sockets(); err != nil {
-			return all, err
+			return nil, err
 		}
 		switch {
 		case len(all) > 0:
@@ -311,14 +308,15 @@ func (v *serving) listen(ctx context.Context, secure bool) (all []net.Listener, 
 	for _, address := range addresses {
 		l, err := endpoint.Listen(ctx, address)
 		if err != nil {
-			return all, err
+			return nil, err
 		}
 		all = append(all, l)
 	}
 	for _, l := range all {
 		if !secure && !v.request.BehindProxy && !endpoint.Local(l) {
 			err := fmt.Errorf("%s can be reached from other machines, and engines use network mirrors only over HTTPS", l.Addr())
-			return all, report.Usage(sources.WithHint(err, "use --cert and --key, or --self-signed; or --behind-proxy if a proxy in front has a certificate"))
+			const hint = "use --cert and --key, or --self-signed; or --behind-proxy if a proxy in front has a certificate"
+			return nil, report.Usage(sources.WithHint(err, hint))
 		}
 	}
 	if v.request.SelfSigned { // an authority is made only if the server can listen

@@ -94,8 +94,8 @@ func (u *upstream) current(ctx context.Context) (sources.Source, error) {
 	return u.source, nil
 }
 
-// sourceOf returns the source of a provider, or an error if nothing names its host: clients must not make the server send
-// requests to any host that they like.
+// sourceOf returns the source of a provider, or an error if nothing names its host: clients must not make the server
+// send requests to any host that they like.
 func (u *upstream) sourceOf(ctx context.Context, p sources.Provider) (sources.Source, error) {
 	if err := u.admit(p); err != nil {
 		return nil, err
@@ -236,7 +236,9 @@ func (u *upstream) Archives(ctx context.Context, r sources.Release) (offer serve
 }
 
 // signedArchives returns the hashes of all platforms in the signed checksums of a package, which it verifies.
-func (u *upstream) signedArchives(ctx context.Context, r sources.Release, pkg sources.Package, platforms []sources.Platform) (map[sources.Platform][]sources.Hash, error) {
+func (u *upstream) signedArchives(
+	ctx context.Context, r sources.Release, pkg sources.Package, platforms []sources.Platform,
+) (map[sources.Platform][]sources.Hash, error) {
 	if _, err := u.Judge().VerifyFile(ctx, r.Provider, pkg.Signed, pkg.Filename, pkg.Hashes[0]); err != nil {
 		return nil, err
 	}
