@@ -87,20 +87,21 @@ func (x *exchange) listed(ctx context.Context, here bool, hereErr error) ([]sour
 	if x.opts.Upstream == nil {
 		return nil, 0, nil
 	}
+	if isDamaged(hereErr) {
+		x.served.Err = hereErr // although upstream may replace it
+	}
 	all, stale, err := x.listings.get(ctx, x.id.Provider, here)
 	return all, stale, orDamaged(err, hereErr)
 }
 
 // lacks reports whether an error means that the mirror lacks something, or that upstream can replace it.
 func (s *Server) lacks(err error) bool {
-	damaged := (*DamagedError)(nil)
-	return errors.Is(err, sources.ErrNotFound) || s.opts.Upstream != nil && errors.As(err, &damaged)
+	return errors.Is(err, sources.ErrNotFound) || s.opts.Upstream != nil && isDamaged(err)
 }
 
 // orDamaged returns the error of upstream, or that of the mirror if that is damage which upstream may not repair.
 func orDamaged(ofUpstream, ofMirror error) error {
-	damaged := (*DamagedError)(nil)
-	if errors.Is(ofUpstream, ErrForbidden) && errors.As(ofMirror, &damaged) {
+	if errors.Is(ofUpstream, ErrForbidden) && isDamaged(ofMirror) {
 		return ofMirror
 	}
 	return ofUpstream

@@ -24,8 +24,8 @@ func (s *Server) inMirror(read func(*disk.Dir) error) error {
 	}
 	defer dir.Close()
 	err = read(dir)
-	stray := (*disk.StrayError)(nil)
-	if errors.Is(err, fs.ErrNotExist) || errors.As(err, &stray) || errors.Is(err, disk.ErrNotRegular) {
+	_, stray := errors.AsType[*disk.StrayError](err)
+	if stray || errors.Is(err, fs.ErrNotExist) || errors.Is(err, disk.ErrNotRegular) {
 		return sources.ErrNotFound
 	}
 	return err
@@ -55,6 +55,11 @@ type DamagedError struct {
 
 func (e *DamagedError) Error() string { return e.Path + ": " + e.Err.Error() }
 func (e *DamagedError) Unwrap() error { return e.Err }
+
+func isDamaged(err error) bool {
+	_, damaged := errors.AsType[*DamagedError](err)
+	return damaged
+}
 
 // indexed returns the versions of a provider that the mirror's index lists, sorted. It leaves out names that engines
 // would not use.

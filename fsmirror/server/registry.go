@@ -53,8 +53,8 @@ func (x *exchange) registryVersions() error {
 		none := errUnsigned
 		for _, v := range here {
 			signed, err := x.signedArchives(sources.Release{Provider: x.id.Provider, Version: v})
-			if damaged := (*DamagedError)(nil); errors.As(err, &damaged) { // the other versions are served
-				none = err
+			if isDamaged(err) { // the other versions are served
+				none, x.served.Err = err, err
 			} else if err != nil && !errors.Is(err, sources.ErrNotFound) {
 				return nil, 0, err
 			}

@@ -105,7 +105,7 @@ type Served struct {
 	Package *sources.PackageID // of an archive that was sent completely; otherwise nil
 	Waited  bool               // the archive was fetched for this request or another one
 	Stale   time.Duration      // age of an answer that upstream could not renew; -1 if it lacks what upstream has
-	Err     error              // why the request failed; nil if it didn't
+	Err     error              // why the request failed, or what is damaged; nil otherwise
 }
 
 // A Server serves a mirror. It is an [http.Handler].
