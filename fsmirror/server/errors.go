@@ -25,7 +25,7 @@ type refusal struct {
 func (r *refusal) Error() string { return r.err.Error() }
 func (r *refusal) Unwrap() error { return r.err }
 
-// refuse returns a refusal of which the log learns the same as clients.
+// refuse returns a refusal that tells clients and the log the same.
 func refuse(status int, told string) error { return &refusal{status, told, errors.New(told)} }
 
 // Errors of an [Upstream], of [Rules] and of a page.
