@@ -140,7 +140,7 @@ func (a *Authority) fits() bool {
 // make makes a key and a certificate.
 func (a *Authority) make() ([]byte, error) {
 	machine, _ := os.Hostname()
-	template := template(a.now(), authorityFor)
+	template := forServers(a.now(), authorityFor)
 	// Clients look for an authority by its subject, so each has another one.
 	template.Subject.CommonName = fmt.Sprintf("Larder on %s, %x", machine, template.SerialNumber.Bytes()[:4])
 	template.IsCA, template.BasicConstraintsValid, template.MaxPathLenZero = true, true, true
@@ -173,8 +173,8 @@ func (a *Authority) make() ([]byte, error) {
 	return append(text, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: raw})...), nil
 }
 
-// template returns what all certificates have in common, which are for servers only.
-func template(now time.Time, lasts time.Duration) *x509.Certificate {
+// forServers returns what all certificates have in common: they are for servers only.
+func forServers(now time.Time, lasts time.Duration) *x509.Certificate {
 	return &x509.Certificate{
 		SerialNumber: serial(), NotBefore: now.Add(-backdated), NotAfter: now.Add(lasts),
 		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
@@ -205,7 +205,7 @@ func (a *Authority) Get(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 	if a.current != nil && a.now().Before(a.until) {
 		return a.current, nil
 	}
-	template := template(a.now(), certificateFor)
+	template := forServers(a.now(), certificateFor)
 	template.Subject.CommonName, template.KeyUsage = "larder serve", x509.KeyUsageDigitalSignature
 	template.DNSNames, template.IPAddresses = a.names, a.ips
 	raw, key, err := issue(template, a.ca, a.key)

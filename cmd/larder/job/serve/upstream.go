@@ -164,8 +164,8 @@ const mostPlatforms = 200
 // atOnce is how many platforms of a version are queried at the same time.
 const atOnce = 8
 
-// platforms returns the platforms of a version in a source.
-func platforms(ctx context.Context, from sources.Source, r sources.Release) ([]sources.Platform, error) {
+// platformsOf returns the platforms of a version in a source.
+func platformsOf(ctx context.Context, from sources.Source, r sources.Release) ([]sources.Platform, error) {
 	listing, err := from.Versions(ctx, r.Provider)
 	if err != nil {
 		return nil, err
@@ -192,7 +192,7 @@ func (u *upstream) Archives(ctx context.Context, r sources.Release) (offer serve
 	if err != nil {
 		return offer, err
 	}
-	platforms, err := platforms(ctx, from, r)
+	platforms, err := platformsOf(ctx, from, r)
 	if err != nil {
 		return offer, err
 	}
