@@ -2,8 +2,6 @@ package server
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"io"
 	"io/fs"
@@ -35,36 +33,30 @@ func (x *exchange) archive() error {
 		return err
 	}
 	defer f.Close()
-	return x.serveFile(f, info)
+	x.archiveHeaders()
+	x.w.Header().Set("ETag", tag([]byte(disk.Print(f.Name(), info)))) // an archive is replaced, and never changed
+	http.ServeContent(x.w, x.r, "", info.ModTime(), f)
+	if x.w.status == http.StatusOK && x.w.bytes == info.Size() {
+		x.served.Package = &x.id
+	}
+	return nil
 }
 
 // openAllowed opens the archive in the mirror, if the rules allow it.
 func (x *exchange) openAllowed() (*os.File, fs.FileInfo, error) {
-	f, info, stated, err := x.mirror.openArchive(x.r.Context(), x.id)
+	f, info, stated, err := x.openArchive(x.id)
 	if err != nil || x.opts.Rules == nil {
 		return f, info, err
 	}
-	_, err = x.allowed(x.r.Context(), x.id.Provider, x.id.Version)
+	_, err = x.allowed(x.r.Context(), x.id.Version)
 	if err == nil {
-		err = x.opts.Rules.Check(x.r.Context(), x.id, f, info, stated.hashes)
+		err = x.opts.Rules.Check(x.r.Context(), x.id, f, info, stated)
 	}
 	if err != nil {
 		f.Close()
 		return nil, nil, err
 	}
 	return f, info, nil
-}
-
-// serveFile answers with an archive in the mirror.
-func (x *exchange) serveFile(f *os.File, info fs.FileInfo) error {
-	sum := sha256.Sum256([]byte(disk.Print(f.Name(), info))) // an archive is replaced, and never changed
-	x.archiveHeaders()
-	x.w.Header().Set("ETag", `"`+hex.EncodeToString(sum[:16])+`"`)
-	http.ServeContent(x.w, x.r, "", info.ModTime(), f)
-	if x.w.status == http.StatusOK && x.w.bytes == info.Size() {
-		x.served.Package = &x.id
-	}
-	return nil
 }
 
 func (x *exchange) archiveHeaders() {
@@ -79,11 +71,11 @@ func (x *exchange) archiveHeaders() {
 // of it or couldn't detect a failure, or if nothing was downloaded, await returns the file in the mirror.
 func (x *exchange) await() (*os.File, fs.FileInfo, error) {
 	ctx := x.r.Context()
-	d, stale, err := x.offers(ctx, x.id.Release())
+	all, stale, err := x.offers(ctx)
 	if err != nil {
 		return nil, nil, err
 	}
-	if _, ok := d.archives[x.id.Platform]; !ok {
+	if _, ok := all.archives[x.id.Platform]; !ok {
 		return nil, nil, lacking(stale)
 	}
 	if x.r.Method == http.MethodHead {
@@ -94,30 +86,21 @@ func (x *exchange) await() (*os.File, fs.FileInfo, error) {
 	x.served.Waited = true
 	a := x.fetch(x.id)
 	defer a.leave()
-	var from *reader
-	var size int64
-	if x.r.Header.Get("Range") == "" {
-		from, size, err = a.reader(ctx)
+	from, size, err := a.reader(ctx, x.r.Header.Get("Range") != "", x.r.ProtoAtLeast(1, 1))
+	if err == nil && from == nil {
+		return x.openAllowed()
 	}
-	// HTTP/1.0 ends a body of unknown size by closing the connection, so an archive that fails would look complete.
-	if err == nil && (from == nil || size == 0 && !x.r.ProtoAtLeast(1, 1)) {
-		if err = a.wait(ctx); err == nil {
-			return x.openAllowed()
+	if err == nil {
+		x.archiveHeaders()
+		if size > 0 {
+			x.w.Header().Set("Content-Length", strconv.FormatInt(size, 10))
+		}
+		x.w.WriteHeader(http.StatusOK)
+		if _, err = io.Copy(x.w, from); err == nil {
+			x.served.Package = &x.id
 		}
 	}
-	if err != nil {
-		return nil, nil, ofUpstream(err)
-	}
-	x.archiveHeaders()
-	if size > 0 {
-		x.w.Header().Set("Content-Length", strconv.FormatInt(size, 10))
-	}
-	x.w.WriteHeader(http.StatusOK)
-	if _, err := io.Copy(x.w, from); err != nil {
-		return nil, nil, ofUpstream(err)
-	}
-	x.served.Package = &x.id
-	return nil, nil, nil
+	return nil, nil, ofUpstream(err)
 }
 
 // mostFetch is how long fetching an archive may take. Upstream has its own limits for servers that send nothing.
@@ -128,58 +111,51 @@ const mostFetch = 2 * time.Hour
 func (s *Server) fetch(id sources.PackageID) *Arrival {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if a := s.arriving[id]; a != nil {
-		a.enter()
-		return a
+	a := s.arriving[id]
+	if a == nil {
+		a = newArrival()
+		s.arriving[id] = a
+		s.fetches.Go(func() {
+			ctx, cancel := context.WithTimeout(s.ends, mostFetch)
+			defer cancel()
+			err := s.opts.Upstream.Fetch(ctx, id, a)
+			s.mu.Lock()
+			delete(s.arriving, id) // before clients learn of a failure, so that they can try again
+			s.mu.Unlock()
+			a.end(err)
+		})
 	}
-	a := newArrival()
 	a.enter()
-	s.arriving[id] = a
-	s.fetches.Go(func() {
-		ctx, cancel := context.WithTimeout(s.ends, mostFetch)
-		defer cancel()
-		err := s.opts.Upstream.Fetch(ctx, id, a)
-		s.mu.Lock()
-		delete(s.arriving, id) // before clients learn of a failure, so that they can try again
-		s.mu.Unlock()
-		a.end(err)
-	})
 	return a
 }
 
-// proof answers with a file of the evidence for a version.
+// proof answers with a file of the evidence for a version. If the mirror lacks it, it is that of upstream, so that a
+// client can verify its signature before it requests an archive.
 func (x *exchange) proof() error {
-	if _, err := x.allowed(x.r.Context(), x.id.Provider); err != nil {
-		return err
-	}
+	var text []byte
 	var changed time.Time
-	text, info, err := x.mirror.dir().ReadFile(evidence.Path(x.id.Provider, x.id.Version)+"/"+x.file, evidence.Max)
-	switch err = absent(err); {
-	case err == nil:
-		if _, err := x.allowed(x.r.Context(), x.id.Provider, x.id.Version); err != nil {
-			return err
+	err := x.inMirror(func(dir *disk.Dir) error {
+		t, info, err := dir.ReadFile(evidence.Path(x.id.Provider, x.id.Version)+"/"+x.file, evidence.Max)
+		if err == nil {
+			text, changed = t, info.ModTime()
 		}
-		changed = info.ModTime()
-	case errors.Is(err, sources.ErrNotFound) && x.opts.Upstream != nil:
-		if text, err = x.upstreamProof(); err != nil {
-			return err
-		}
-	default:
 		return err
+	})
+	switch {
+	case err == nil:
+		_, err = x.allowed(x.r.Context(), x.id.Version)
+	case errors.Is(err, sources.ErrNotFound) && x.opts.Upstream != nil:
+		var all offered
+		var stale time.Duration
+		if all, stale, err = x.offers(x.r.Context()); err == nil && all.files == nil {
+			err = lacking(stale)
+		}
+		if err == nil {
+			text = all.files[slices.Index(evidence.Names[:], x.file)]
+		}
 	}
-	x.text("application/octet-stream", text, changed)
-	return nil
-}
-
-// upstreamProof returns a file of the evidence for a version that the mirror lacks, so that a client can verify its
-// signature before it requests an archive.
-func (x *exchange) upstreamProof() ([]byte, error) {
-	d, stale, err := x.offers(x.r.Context(), x.id.Release())
-	if err != nil {
-		return nil, err
+	if err == nil {
+		x.text("application/octet-stream", text, changed)
 	}
-	if d.files == nil {
-		return nil, lacking(stale)
-	}
-	return d.files[slices.Index(evidence.Names[:], x.file)], nil
+	return err
 }

@@ -1,7 +1,6 @@
 package server
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -76,22 +75,19 @@ func (a *Arrival) Observe(now sources.Arriving) (err error) {
 
 // end says that the archive is in the mirror, or why it isn't.
 func (a *Arrival) end(err error) {
-	a.change(func() {
-		if a.ended, a.err = true, err; err == nil {
-			a.size = a.done
-		}
-	})
+	a.change(func() { a.ended, a.err = true, err })
 	a.leave()
 }
 
-// await returns once ready returns true. It calls it with the lock, now and after each change.
-func (a *Arrival) await(ctx context.Context, ready func() bool) error {
+// await returns once ready returns true, or an error. It calls it with the lock, now and after each change.
+func (a *Arrival) await(ctx context.Context, ready func() (bool, error)) error {
 	for {
 		a.mu.Lock()
-		done, changed := ready(), a.changed
+		done, err := ready()
+		changed := a.changed
 		a.mu.Unlock()
-		if done {
-			return nil
+		if done || err != nil {
+			return err
 		}
 		select {
 		case <-changed:
@@ -101,14 +97,18 @@ func (a *Arrival) await(ctx context.Context, ready func() bool) error {
 	}
 }
 
-// wait returns once the archive is in the mirror, or can't be.
-func (a *Arrival) wait(ctx context.Context) error {
-	var failed error
-	err := a.await(ctx, func() bool {
-		failed = a.err
-		return a.ended
+// reader returns a reader once there are bytes for it, and the size of the archive, or 0 if that is unknown. The reader is
+// nil once the archive is in the mirror: for a client that wants only a part, for one that would take an archive of unknown
+// size for complete when it fails (HTTP/1.0 ends a body by closing the connection), and if the archive was on this machine
+// already.
+func (a *Arrival) reader(ctx context.Context, part, seesFailure bool) (r *reader, size int64, err error) {
+	err = a.await(ctx, func() (bool, error) {
+		if a.err == nil && a.file != nil && (a.ended || a.done > heldBack) && !part && (a.size > 0 || seesFailure) {
+			r, size = &reader{ctx: ctx, of: a, file: a.file, generation: a.restarts}, a.size
+		}
+		return a.ended || r != nil, a.err
 	})
-	return cmp.Or(err, failed)
+	return r, size, err
 }
 
 // A reader reads an archive while it arrives.
@@ -118,84 +118,36 @@ type reader struct {
 	file       *os.File
 	generation int // of the file
 	at         int64
-	first      []byte // bytes that were read already
-}
-
-// firstRead is how many bytes a reader has, at most, when the answer begins.
-const firstRead = 32 << 10
-
-// reader returns a reader once there are bytes for it. It has the first ones: a download that begins again before a
-// client has any changes nothing for that client. Size is that of the archive, or 0 if it is unknown. If the
-// archive was on this machine already, the reader is nil: it is in the mirror then.
-func (a *Arrival) reader(ctx context.Context) (r *reader, size int64, err error) {
-	for first := make([]byte, firstRead); ; {
-		if r, size, err = a.open(ctx); err != nil || r == nil {
-			return nil, 0, err
-		}
-		n, err := r.Read(first)
-		switch r.first = first[:n]; {
-		case err == nil, errors.Is(err, io.EOF):
-			return r, size, nil
-		case !errors.Is(err, errRestarted):
-			return nil, 0, err
-		}
-	}
-}
-
-// open returns a reader of the bytes that there are, once there are any.
-func (a *Arrival) open(ctx context.Context) (r *reader, size int64, err error) {
-	var failed error
-	err = a.await(ctx, func() bool {
-		if failed = a.err; failed == nil && a.file != nil && (a.ended || a.done > heldBack) {
-			r, size = &reader{ctx: ctx, of: a, file: a.file, generation: a.restarts}, a.size
-		}
-		return a.ended || r != nil
-	})
-	return r, size, cmp.Or(err, failed)
 }
 
 // Read implements [io.Reader].
 func (r *reader) Read(p []byte) (int, error) {
-	if len(r.first) > 0 {
-		n := copy(p, r.first)
-		r.first = r.first[n:]
-		return n, nil
-	}
-	var until int64
-	var end error // after these bytes
-	err := r.of.await(r.ctx, func() bool {
-		until, end = r.of.state(r.generation)
-		return r.at < until || end != nil
+	var until int64 // bytes that may be read
+	err := r.of.await(r.ctx, func() (bool, error) {
+		a := r.of
+		switch until = a.done - heldBack; {
+		case a.err != nil:
+			return false, a.err
+		case a.restarts != r.generation:
+			return false, errRestarted
+		case a.ended:
+			until = a.done
+		}
+		return a.ended || r.at < until, nil
 	})
-	if err == nil && r.at >= until {
-		err = end
-	}
-	if err != nil {
+	switch {
+	case err != nil:
 		return 0, err
+	case r.at >= until:
+		return 0, io.EOF
 	}
 	n, err := r.file.ReadAt(p[:min(int64(len(p)), until-r.at)], r.at)
 	r.at += int64(n)
 	switch {
 	case n > 0:
 		err = nil
-	case errors.Is(err, os.ErrClosed):
-		err = errRestarted
 	case errors.Is(err, io.EOF): // another program has shortened the file
 		err = io.ErrUnexpectedEOF
 	}
 	return n, err
-}
-
-// state returns how many bytes may be read, and the error after these: [io.EOF] at the end of the archive, or nil if
-// more may arrive. The caller holds the lock.
-func (a *Arrival) state(generation int) (until int64, end error) {
-	switch {
-	case a.restarts != generation:
-		return 0, errRestarted
-	case !a.ended:
-		return a.done - heldBack, nil
-	case a.err != nil:
-		return 0, a.err
-	}
-	return a.done, io.EOF
 }

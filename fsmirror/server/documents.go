@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
+	"maps"
 	"net/http"
 	"path"
 	"slices"
@@ -17,120 +18,93 @@ import (
 	"github.com/larder-cli/larder/sources/evidence"
 )
 
-// available is what clients can have of a provider.
-type available struct {
-	versions []sources.Version
-	stale    time.Duration // see Served.Stale
+// allowed returns the versions of the provider that the rules allow. Its error is why none is.
+func (x *exchange) allowed(ctx context.Context, of ...sources.Version) ([]sources.Version, error) {
+	if x.opts.Rules == nil {
+		return of, nil
+	}
+	return x.opts.Rules.Allowed(ctx, x.id.Provider, of)
 }
 
-// available returns the versions of a provider that clients can have: those here and those of upstream, as far as the
-// rules allow them.
-func (s *Server) available(ctx context.Context, p sources.Provider) (all available, err error) {
-	if _, err := s.allowed(ctx, p); err != nil { // then upstream is not asked about it
-		return all, err
+// available returns the versions that clients can have, sorted: those here and those of upstream, as far as the rules
+// allow them.
+func (x *exchange) available(ctx context.Context) (all []sources.Version, stale time.Duration, err error) {
+	here, err := x.indexed(x.id.Provider)
+	theirs, stale, err := x.listed(ctx, len(here) > 0, err)
+	if err != nil {
+		return nil, 0, err
 	}
-	here, err := s.mirror.versions(ctx, p)
-	if err != nil && !s.lacks(err) {
-		return all, err
+	all = slices.Compact(slices.SortedFunc(slices.Values(slices.Concat(here, theirs)), sources.Version.Compare))
+	if len(all) == 0 {
+		return nil, 0, sources.ErrNotFound
 	}
-	theirs, stale, listErr := s.listed(ctx, p, len(here) > 0)
-	if listErr != nil {
-		return all, orDamaged(listErr, err)
+	all, err = x.allowed(ctx, all...)
+	return all, stale, err
+}
+
+// offers returns what clients can have of the version.
+func (x *exchange) offers(ctx context.Context) (all offered, stale time.Duration, err error) {
+	all, err = x.mirrored(x.id.Release())
+	here := len(all.archives) > 0
+	versions, stale, err := x.listed(ctx, here, err)
+	if err != nil {
+		return all, 0, err
 	}
-	all = available{union(here, theirs), stale}
-	if len(all.versions) == 0 {
-		return all, sources.ErrNotFound
+	if _, found := slices.BinarySearchFunc(versions, x.id.Version, sources.Version.Compare); found {
+		theirs, age, err := x.releases.get(ctx, x.id.Release(), here)
+		if err != nil {
+			return all, 0, err
+		}
+		if stale = max(stale, age); age == staleUnknown {
+			stale = age
+		}
+		all.add(x.id.Release(), theirs)
 	}
-	all.versions, err = s.allowed(ctx, p, all.versions...)
-	return all, err
+	if len(all.archives) == 0 {
+		return all, 0, lacking(stale)
+	}
+	_, err = x.allowed(ctx, x.id.Version) // rules are asked only about what exists
+	return all, stale, err
+}
+
+// add adds what upstream has.
+func (o *offered) add(of sources.Release, theirs Offer) {
+	here := o.archives
+	o.archives = map[sources.Platform][]sources.Hash{}
+	maps.Copy(o.archives, theirs.Archives)
+	maps.Copy(o.archives, here)
+	if o.files = theirs.Evidence; o.files != nil && o.evidence == nil {
+		o.evidence = evidence.Locate(of.Provider, of.Version, *o.files)
+	}
+}
+
+// listed returns the versions that upstream has, sorted. Here reports whether the mirror has what the client
+// wants, and hereErr is why it can't be read.
+func (x *exchange) listed(ctx context.Context, here bool, hereErr error) ([]sources.Version, time.Duration, error) {
+	if hereErr != nil && !x.lacks(hereErr) {
+		return nil, 0, hereErr
+	}
+	if x.opts.Upstream == nil {
+		return nil, 0, nil
+	}
+	if isDamaged(hereErr) {
+		x.served.Err = hereErr // although upstream may replace it
+	}
+	all, stale, err := x.listings.get(ctx, x.id.Provider, here)
+	return all, stale, orDamaged(err, hereErr)
 }
 
 // lacks reports whether an error means that the mirror lacks something, or that upstream can replace it.
 func (s *Server) lacks(err error) bool {
-	damaged := (*DamagedError)(nil)
-	return errors.Is(err, sources.ErrNotFound) || s.opts.Upstream != nil && errors.As(err, &damaged)
+	return errors.Is(err, sources.ErrNotFound) || s.opts.Upstream != nil && isDamaged(err)
 }
 
 // orDamaged returns the error of upstream, or that of the mirror if that is damage which upstream may not repair.
 func orDamaged(ofUpstream, ofMirror error) error {
-	damaged := (*DamagedError)(nil)
-	if errors.Is(ofUpstream, ErrForbidden) && errors.As(ofMirror, &damaged) {
+	if errors.Is(ofUpstream, ErrForbidden) && isDamaged(ofMirror) {
 		return ofMirror
 	}
 	return ofUpstream
-}
-
-// listed returns the versions of a provider that upstream has, sorted. If upstream fails, and there is something here, that
-// is no error.
-func (s *Server) listed(ctx context.Context, p sources.Provider, here bool) (all []sources.Version, stale time.Duration, err error) {
-	if s.opts.Upstream == nil {
-		return nil, 0, nil
-	}
-	all, stale, err = s.listings.get(ctx, p, here)
-	stale, err = orHere(ctx, stale, err, here)
-	return all, stale, err
-}
-
-// orHere returns what a failure of upstream means where there is something here.
-func orHere(ctx context.Context, stale time.Duration, err error, here bool) (time.Duration, error) {
-	switch {
-	case err == nil, errors.Is(err, sources.ErrNotFound):
-		return stale, nil
-	case here && ctx.Err() == nil:
-		return staleUnknown, nil
-	}
-	return 0, ofUpstream(err)
-}
-
-// union returns the versions of two sorted lists, sorted.
-func union(here, theirs []sources.Version) []sources.Version {
-	all := slices.Clone(theirs)
-	for _, v := range here {
-		if at, found := slices.BinarySearchFunc(all, v, sources.Version.Compare); !found {
-			all = slices.Insert(all, at, v)
-		}
-	}
-	return all
-}
-
-// allowed returns the versions that the rules allow. Its error is why none is.
-func (s *Server) allowed(ctx context.Context, p sources.Provider, versions ...sources.Version) ([]sources.Version, error) {
-	if s.opts.Rules == nil {
-		return versions, nil
-	}
-	return s.opts.Rules.Allowed(ctx, p, versions)
-}
-
-// offers returns the archives of a version that clients can have.
-func (s *Server) offers(ctx context.Context, r sources.Release) (d document, stale time.Duration, err error) {
-	if _, err := s.allowed(ctx, r.Provider); err != nil {
-		return d, 0, err
-	}
-	d, err = s.mirror.release(ctx, r)
-	if err != nil && !s.lacks(err) {
-		return d, 0, err
-	}
-	here := len(d.archives) > 0
-	versions, stale, err := s.listed(ctx, r.Provider, here)
-	if err != nil {
-		return d, 0, err
-	}
-	if _, found := slices.BinarySearchFunc(versions, r.Version, sources.Version.Compare); found {
-		theirs, age, err := s.releases.get(ctx, r, here)
-		if age, err = orHere(ctx, age, err, here); err != nil {
-			return d, 0, err
-		}
-		stale = max(stale, age)
-		if age == staleUnknown {
-			stale = age
-		}
-		d.add(r, theirs)
-	}
-	if len(d.archives) == 0 {
-		return d, 0, lacking(stale)
-	}
-	_, err = s.allowed(ctx, r.Provider, r.Version) // rules are asked only about what exists
-	return d, stale, err
 }
 
 // lacking returns the error for what an answer of this age lacks. Only a new one is certain: upstream may have published
@@ -139,32 +113,33 @@ func lacking(stale time.Duration) error {
 	if stale == 0 {
 		return sources.ErrNotFound
 	}
-	return ofUpstream(errOutdated)
+	return errOutdated
 }
 
 // index answers with the index.json of a provider.
 func (x *exchange) index() error {
-	return x.document(x.r.URL.Path, func(ctx context.Context) (any, time.Duration, error) {
-		all, err := x.available(ctx, x.id.Provider)
+	return x.json(func(ctx context.Context) (any, time.Duration, error) {
+		all, stale, err := x.available(ctx)
 		file := fsmirror.Document{Versions: map[string]struct{}{}}
-		for _, v := range all.versions {
+		for _, v := range all {
 			file.Versions[v.String()] = struct{}{}
 		}
-		return file, all.stale, err
+		return file, stale, err
 	})
 }
 
 // release answers with the VERSION.json of a version.
 func (x *exchange) release() error {
-	return x.document(x.r.URL.Path, func(ctx context.Context) (any, time.Duration, error) {
-		d, stale, err := x.offers(ctx, x.id.Release())
+	return x.json(func(ctx context.Context) (any, time.Duration, error) {
+		all, stale, err := x.offers(ctx)
 		file := fsmirror.Document{Archives: map[string]fsmirror.Archive{}}
-		for platform, a := range d.archives {
-			id := sources.PackageID{Provider: x.id.Provider, Version: x.id.Version, Platform: platform}
-			file.Archives[platform.String()] = fsmirror.Archive{Hashes: a.hashes, URL: x.signed(id.Filename(), path.Join(path.Dir(x.r.URL.Path), id.Filename()))}
+		for platform, hashes := range all.archives {
+			name := sources.PackageID{Provider: x.id.Provider, Version: x.id.Version, Platform: platform}.Filename()
+			at := path.Join(path.Dir(x.r.URL.Path), name)
+			file.Archives[platform.String()] = fsmirror.Archive{Hashes: hashes, URL: name + x.signature(at)}
 		}
-		if d.evidence != nil {
-			file.Larder = &evidence.Extension{Evidence: d.evidence}
+		if all.evidence != nil {
+			file.Larder = &evidence.Extension{Evidence: all.evidence}
 		}
 		return file, stale, err
 	})
@@ -172,14 +147,13 @@ func (x *exchange) release() error {
 
 // bodies are the latest JSON documents, which many clients request at the same time.
 type bodies struct {
-	now  func() time.Time
-	made sources.Memo[bodyKey, body]
+	sources.Memo[bodyKey, body]
 }
 
-// A bodyKey is the name of a document, and the second in which it is made.
+// A bodyKey is the name of a document, and the time at which it is made.
 type bodyKey struct {
 	name string
-	at   int64
+	at   time.Time
 }
 
 // A body is a document as clients get it.
@@ -193,18 +167,18 @@ const (
 	mostOfAll = 16 << 20    // bytes of all documents
 )
 
+func newBodies() *bodies {
+	weigh := func(b body) int { return 1_000 + len(b.text) }
+	return &bodies{sources.Memo[bodyKey, body]{Max: mostOfAll, Weigh: weigh}}
+}
+
 // A builder makes a document, and says how stale it is.
 type builder func(context.Context) (document any, stale time.Duration, err error)
 
-func newBodies(now func() time.Time) *bodies {
-	weigh := func(b body) int { return 1_000 + len(b.text) }
-	return &bodies{now: now, made: sources.Memo[bodyKey, body]{Max: mostOfAll, Weigh: weigh}}
-}
-
 // get returns the body with a name, or builds it. Names without a document take no memory.
-func (b *bodies) get(ctx context.Context, name string, build builder) (body, error) {
-	key := bodyKey{name, b.now().UnixNano() / int64(bodyFor)}
-	made, err := b.made.Get(ctx, key, func() (body, error) {
+func (b *bodies) get(ctx context.Context, name string, now time.Time, build builder) (body, error) {
+	key := bodyKey{name, now.Truncate(bodyFor)}
+	made, err := b.Get(ctx, key, func() (body, error) {
 		value, stale, err := build(ctx)
 		if err != nil {
 			return body{}, err
@@ -213,14 +187,14 @@ func (b *bodies) get(ctx context.Context, name string, build builder) (body, err
 		return body{text, stale}, err
 	})
 	if err != nil {
-		b.made.Forget(key)
+		b.Forget(key)
 	}
 	return made, err
 }
 
-// document answers with a JSON document. Its name distinguishes it from others.
-func (x *exchange) document(name string, build builder) error {
-	b, err := x.bodies.get(x.r.Context(), name, build)
+// json answers with a JSON document.
+func (x *exchange) json(build builder) error {
+	b, err := x.bodies.get(x.r.Context(), string(x.host)+x.r.URL.Path, x.opts.Now(), build)
 	if err != nil {
 		return err
 	}
@@ -240,7 +214,12 @@ func (x *exchange) text(kind string, text []byte, changed time.Time) {
 	h := x.w.Header()
 	h.Set("Content-Type", kind)
 	h.Set("Cache-Control", "no-cache")
-	sum := sha256.Sum256(text)
-	h.Set("ETag", `"`+hex.EncodeToString(sum[:16])+`"`)
+	h.Set("ETag", tag(text))
 	http.ServeContent(x.w, x.r, "", changed, bytes.NewReader(text))
+}
+
+// tag returns the ETag of an answer, from its text or from the state of its file.
+func tag(of []byte) string {
+	sum := sha256.Sum256(of)
+	return `"` + hex.EncodeToString(sum[:16]) + `"`
 }

@@ -19,19 +19,14 @@ import (
 type refusal struct {
 	status int
 	told   string // to clients
-	err    error  // for the log; nil means that it learns the same
+	err    error  // for the log
 }
 
-func (r *refusal) Error() string {
-	if r.err != nil {
-		return r.err.Error()
-	}
-	return r.told
-}
-
+func (r *refusal) Error() string { return r.err.Error() }
 func (r *refusal) Unwrap() error { return r.err }
 
-func refuse(status int, told string) error { return &refusal{status: status, told: told} }
+// refuse returns a refusal that tells clients and the log the same.
+func refuse(status int, told string) error { return &refusal{status, told, errors.New(told)} }
 
 // Errors of an [Upstream], of [Rules] and of a page.
 var (
@@ -49,32 +44,44 @@ var (
 	errUnknownToken = refuse(http.StatusUnauthorized, "the token is not one of this server's")
 	errExpired      = refuse(http.StatusForbidden,
 		"the URL has expired, or was changed: request the version's document again")
-	errOutdated = refuse(http.StatusBadGateway, "it does not answer now, and what is known of it lacks this")
+	errOutdated = refuse(http.StatusBadGateway, "upstream does not answer now, and what is known of it lacks this")
 	errUnsigned = refuse(http.StatusNotFound, "no version has signed checksums, which a registry must have; "+
 		"larder import --sign-key signs the packages of a provider; "+
 		"clients with the network_mirror method need no signature")
-
-	// errLate is the error of an answer that the caller doesn't wait for any more.
-	errLate = refuse(http.StatusBadGateway, "upstream has not answered yet")
 )
 
-// An upstreamError is the failure of upstream.
-type upstreamError struct{ err error }
+const (
+	seeLog      = "; the log of the server has the details"
+	stillServed = "; what it has is still served"
+)
 
-func (e *upstreamError) Error() string { return "upstream: " + e.err.Error() }
-func (e *upstreamError) Unwrap() error { return e.err }
-
-// ofUpstream marks an error as one of upstream, unless it is an answer, or one of this machine.
+// ofUpstream returns the error of a request that upstream failed to serve. Answers of upstream, and errors of this
+// machine, stay what they are.
 func ofUpstream(err error) error {
-	var path *fs.PathError
-	var link *os.LinkError
+	_, refused := errors.AsType[*refusal](err)
+	_, inPath := errors.AsType[*fs.PathError](err)
+	_, inLink := errors.AsType[*os.LinkError](err)
+	timeout, isNet := errors.AsType[net.Error](err)
+	_, paused := errors.AsType[*fetch.PausedError](err)
+	answer, answered := errors.AsType[*fetch.StatusError](err)
+	status, told := http.StatusBadGateway, "upstream failed, or sent something that isn't what was signed"
 	switch {
-	case err == nil, errors.Is(err, sources.ErrNotFound), errors.Is(err, ErrForbidden), errors.Is(err, ErrTooLarge), disk.IsFull(err):
+	case err == nil, refused, disk.IsFull(err), errors.Is(err, context.Canceled),
+		errors.Is(err, sources.ErrNotFound), errors.Is(err, ErrForbidden), errors.Is(err, ErrTooLarge):
 		return err
-	case errors.As(err, &path), errors.As(err, &link):
+	case inPath, inLink:
 		return unusable(err, "the server can't use a file or directory that it needs to fetch this"+stillServed)
+	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, fetch.ErrStalled), isNet && timeout.Timeout():
+		status, told = http.StatusGatewayTimeout, "upstream was too slow"
+	case paused:
+		told = "upstream is overloaded or can't be reached"
+	case answered:
+		told = fmt.Sprintf("upstream answered with status %d", answer.Code)
+		if answer.Code == http.StatusLoopDetected {
+			told += ": " + errLoop.Error()
+		}
 	}
-	return &upstreamError{err}
+	return &refusal{status, told + seeLog, fmt.Errorf("upstream: %w", err)}
 }
 
 // unusable returns the error of a server that can't use its mirror.
@@ -105,12 +112,7 @@ func (x *exchange) fail(err error) {
 	case http.StatusServiceUnavailable:
 		h.Set("Retry-After", "5")
 	}
-	text, jsonErr := sources.JSON(struct {
-		Errors []string `json:"errors"`
-	}{[]string{told}})
-	if jsonErr != nil {
-		text = nil
-	}
+	text, _ := sources.JSON(map[string][]string{"errors": {told}}) // which always succeeds
 	h.Set("Content-Length", strconv.Itoa(len(text)))
 	x.w.WriteHeader(status)
 	if x.r.Method != http.MethodHead {
@@ -118,29 +120,25 @@ func (x *exchange) fail(err error) {
 	}
 }
 
-const (
-	seeLog      = "; the log of the server has the details"
-	stillServed = "; what it has is still served"
-)
-
 // reply returns the status of an answer with an error, and what the client learns: constants, and the names in its own
 // request. The log has the rest, such as paths, the policy, and addresses of upstream. Only what certainly doesn't exist
 // is "not found", because engines then search elsewhere.
 func (x *exchange) reply(err error) (status int, told string) {
 	refused, known := errors.AsType[*refusal](err)
-	_, ofUpstream := errors.AsType[*upstreamError](err)
-	timeout, isNet := errors.AsType[net.Error](err)
 	switch {
 	case known:
-		host, hostErr := x.host()
-		if refused.status != http.StatusUnauthorized || hostErr != nil {
-			return refused.status, refused.told
+		if refused.status == http.StatusUnauthorized && x.host != "" {
+			const form = "%s; clients send the token that their CLI configuration has in credentials %q"
+			return refused.status, fmt.Sprintf(form, refused.told, x.host)
 		}
-		const form = "%s; clients send the token that their CLI configuration has in credentials %q"
-		return refused.status, fmt.Sprintf(form, refused.told, host)
+		return refused.status, refused.told
 	case errors.Is(err, ErrForbidden): // of 403, engines say that the token was refused
+		about := x.id.Provider.String()
+		if x.id.Version != (sources.Version{}) {
+			about = x.id.Release().String()
+		}
 		const form = "the policy or the configuration of the server does not allow %s; its log has the reason"
-		return http.StatusUnavailableForLegalReasons, fmt.Sprintf(form, x.about())
+		return http.StatusUnavailableForLegalReasons, fmt.Sprintf(form, about)
 	case errors.Is(err, sources.ErrNotFound):
 		return http.StatusNotFound, sources.ErrNotFound.Error()
 	case errors.Is(err, ErrTooLarge):
@@ -150,27 +148,6 @@ func (x *exchange) reply(err error) (status int, told string) {
 		return http.StatusInsufficientStorage, "the disk of the server is full, so it fetches nothing" + stillServed
 	case errors.Is(err, context.Canceled):
 		return http.StatusServiceUnavailable, "the server is shutting down"
-	case !ofUpstream:
-		return http.StatusInternalServerError, "the server can't read its mirror"
-	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, fetch.ErrStalled), isNet && timeout.Timeout():
-		return http.StatusGatewayTimeout, "upstream was too slow" + seeLog
 	}
-	told = "upstream failed, or sent something that isn't what was signed"
-	if _, paused := errors.AsType[*fetch.PausedError](err); paused {
-		told = "upstream is overloaded or can't be reached"
-	} else if status, ok := errors.AsType[*fetch.StatusError](err); ok {
-		told = fmt.Sprintf("upstream answered with status %d", status.Code)
-		if status.Code == http.StatusLoopDetected {
-			told += ": " + errLoop.Error()
-		}
-	}
-	return http.StatusBadGateway, told + seeLog
-}
-
-// about returns the provider and the version in the URL.
-func (x *exchange) about() string {
-	if x.id.Version == (sources.Version{}) {
-		return x.id.Provider.String()
-	}
-	return x.id.Release().String()
+	return http.StatusInternalServerError, "the server can't read its mirror"
 }

@@ -1,7 +1,6 @@
 package server
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -16,18 +15,29 @@ import (
 // A memory holds the latest answers of upstream. However many clients ask, upstream gets each question once at a time,
 // and again only when the answer is older than the time fresh. If upstream then fails, the old answer is still given.
 type memory[K comparable, V any] struct {
+	memoryOptions
 	ask   func(context.Context, K) (V, error)
 	weigh func(V) int // about how many bytes an answer takes
-	fresh time.Duration
-	now   func() time.Time
-	busy  chan struct{} // limits the questions at a time
-	ends  context.Context
 
 	asking singleflight.Group
 
 	mu     sync.Mutex
 	all    map[K]answer[V]
 	weight int // of all answers
+}
+
+// memoryOptions configure a memory.
+type memoryOptions struct {
+	fresh time.Duration
+	now   func() time.Time
+	busy  chan struct{} // limits the questions at a time
+	ends  context.Context
+}
+
+func newMemory[K comparable, V any](
+	opts memoryOptions, weigh func(V) int, ask func(context.Context, K) (V, error),
+) *memory[K, V] {
+	return &memory[K, V]{memoryOptions: opts, ask: ask, weigh: weigh, all: map[K]answer[V]{}}
 }
 
 // An answer is what upstream said.
@@ -49,9 +59,10 @@ const (
 	staleUnknown = -1               // the age of an answer that lacks what upstream would add
 )
 
-// get returns the answer, and its age if it is older than it should be, otherwise 0. If the caller has something else to
-// give, it waits for staleAfter at most, and the error is then errLate.
-func (m *memory[K, V]) get(ctx context.Context, key K, hasOther bool) (value V, age time.Duration, err error) {
+// get returns the answer, and its age if it is older than it should be, otherwise 0. That upstream has no such thing is
+// the zero answer. If the caller has something else to give, it waits for staleAfter at most, and a failure is the zero
+// answer with the age staleUnknown.
+func (m *memory[K, V]) get(ctx context.Context, key K, hasOther bool) (none V, age time.Duration, err error) {
 	a := m.last(key)
 	if !m.suffices(a) {
 		var late <-chan time.Time
@@ -62,20 +73,22 @@ func (m *memory[K, V]) get(ctx context.Context, key K, hasOther bool) (value V, 
 		case <-m.asking.DoChan(fmt.Sprint(key), func() (any, error) { m.question(key); return nil, nil }):
 			a = m.last(key)
 		case <-late:
-			if a.at.IsZero() {
-				return value, 0, errLate
-			}
 		case <-ctx.Done():
-			return value, 0, ctx.Err()
+			return none, 0, ctx.Err()
 		}
 	}
-	switch old := m.now().Sub(a.at); {
-	case a.at.IsZero(), old >= m.fresh && errors.Is(a.err, sources.ErrNotFound):
-		return value, 0, cmp.Or(a.err, errLate)
-	case old >= m.fresh:
+	old := m.now().Sub(a.at)
+	switch fresh := !a.at.IsZero() && old < m.fresh; {
+	case fresh:
+		return a.value, 0, nil
+	case errors.Is(a.err, sources.ErrNotFound):
+		return none, 0, nil
+	case !a.at.IsZero():
 		return a.value, max(old, 1), nil
+	case hasOther:
+		return none, staleUnknown, nil
 	}
-	return a.value, 0, nil
+	return none, 0, ofUpstream(a.err)
 }
 
 // suffices reports whether upstream is not asked again.
@@ -118,9 +131,6 @@ func (m *memory[K, V]) question(key K) {
 	m.weight -= a.weight
 	a.weight = leastWeight + m.weigh(a.value)
 	m.weight += a.weight
-	if m.all == nil {
-		m.all = map[K]answer[V]{}
-	}
 	for other, b := range m.all { // any other ones
 		if m.weight <= mostWeight {
 			break
@@ -131,12 +141,6 @@ func (m *memory[K, V]) question(key K) {
 		}
 	}
 	m.all[key] = a
-}
-
-// lastAnswer returns when upstream answered last, and whether it has failed since. The time is zero if it never answered.
-func (m *memory[K, V]) lastAnswer(key K) (at time.Time, failed bool) {
-	a := m.last(key)
-	return a.at, a.err != nil && !errors.Is(a.err, sources.ErrNotFound)
 }
 
 // size returns how many answers are kept.

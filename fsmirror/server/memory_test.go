@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"errors"
-	"fmt"
 	"io"
 	"net/url"
 	"os"
@@ -26,12 +25,12 @@ type clock struct{ at atomic.Int64 }
 
 func (c *clock) now() time.Time          { return time.Unix(1_000_000, c.at.Load()) }
 func (c *clock) advance(d time.Duration) { c.at.Add(int64(d)) }
-func newMemory(t *testing.T, ask func(context.Context, string) (string, error)) (*memory[string, string], *clock) {
+
+func testMemory(t *testing.T, ask func(context.Context, string) (string, error)) (*memory[string, string], *clock) {
 	t.Helper()
 	c := &clock{}
-	weigh := func(v string) int { return len(v) }
-	busy := make(chan struct{}, 4)
-	return &memory[string, string]{ask: ask, weigh: weigh, fresh: time.Minute, now: c.now, busy: busy, ends: t.Context()}, c
+	opts := memoryOptions{fresh: time.Minute, now: c.now, busy: make(chan struct{}, 4), ends: t.Context()}
+	return newMemory(opts, func(v string) int { return len(v) }, ask), c
 }
 
 // gets checks what a memory answers about "a" to a client that is in a hurry or not.
@@ -43,7 +42,7 @@ func gets(t *testing.T, m *memory[string, string], hurry bool, want string, want
 
 func TestMemoryAsksOnce(t *testing.T) {
 	var asked atomic.Int64
-	m, c := newMemory(t, func(context.Context, string) (string, error) {
+	m, c := testMemory(t, func(context.Context, string) (string, error) {
 		time.Sleep(10 * time.Millisecond)
 		return strconv.FormatInt(asked.Add(1), 10), nil
 	})
@@ -58,7 +57,7 @@ func TestMemoryAsksOnce(t *testing.T) {
 
 func TestMemoryKeepsOldAnswers(t *testing.T) {
 	var failure atomic.Pointer[error]
-	m, c := newMemory(t, func(context.Context, string) (string, error) {
+	m, c := testMemory(t, func(context.Context, string) (string, error) {
 		if err := failure.Load(); err != nil {
 			return "", *err
 		}
@@ -78,7 +77,7 @@ func TestMemoryKeepsOldAnswers(t *testing.T) {
 	gets(t, m, false, "answer", time.Hour, nil)
 	fail(sources.ErrNotFound)
 	c.advance(failedFor)
-	gets(t, m, false, "", 0, sources.ErrNotFound) // upstream says that there is none any more
+	gets(t, m, false, "", 0, nil) // upstream says that there is none any more
 	failure.Store(nil)
 	c.advance(failedFor)
 	gets(t, m, false, "answer", 0, nil)
@@ -87,7 +86,7 @@ func TestMemoryKeepsOldAnswers(t *testing.T) {
 // A client that gives up doesn't end the question of the others.
 func TestMemoryClientsGiveUp(t *testing.T) {
 	release := make(chan struct{})
-	m, _ := newMemory(t, func(ctx context.Context, _ string) (string, error) {
+	m, _ := testMemory(t, func(ctx context.Context, _ string) (string, error) {
 		select {
 		case <-release:
 			return "answer", nil
@@ -112,8 +111,8 @@ func TestMemoryClientsGiveUp(t *testing.T) {
 func TestMemoryIsLate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		answers := make(chan string)
-		m, c := newMemory(t, func(context.Context, string) (string, error) { return <-answers, nil })
-		gets(t, m, true, "", 0, errLate)
+		m, c := testMemory(t, func(context.Context, string) (string, error) { return <-answers, nil })
+		gets(t, m, true, "", staleUnknown, nil)
 		answers <- "first"
 		gets(t, m, true, "first", 0, nil)
 		c.advance(time.Minute)
@@ -124,7 +123,7 @@ func TestMemoryIsLate(t *testing.T) {
 
 // Names that upstream doesn't have take bounded memory.
 func TestMemoryIsBounded(t *testing.T) {
-	m, _ := newMemory(t, func(context.Context, string) (string, error) { return "", sources.ErrNotFound })
+	m, _ := testMemory(t, func(context.Context, string) (string, error) { return "", sources.ErrNotFound })
 	const most = mostWeight / leastWeight
 	for i := range most + 100 {
 		_, _, _ = m.get(t.Context(), strconv.Itoa(i), false)
@@ -135,7 +134,7 @@ func TestMemoryIsBounded(t *testing.T) {
 // Large answers take bounded memory, too, and the latest one stays. A renewed answer counts once.
 func TestMemoryForgetsLargeAnswers(t *testing.T) {
 	size := mostWeight/16 - leastWeight
-	m, c := newMemory(t, func(context.Context, string) (string, error) { return strings.Repeat("a", size), nil })
+	m, c := testMemory(t, func(context.Context, string) (string, error) { return strings.Repeat("a", size), nil })
 	for i := range 20 {
 		_, _, _ = m.get(t.Context(), strconv.Itoa(i), false)
 		c.advance(time.Minute)
@@ -150,10 +149,10 @@ func TestMemoryForgetsLargeAnswers(t *testing.T) {
 
 // Names without a document take no memory.
 func TestBodiesOfNothing(t *testing.T) {
-	b := newBodies(time.Now)
+	b := newBodies()
 	for range 2 { // it is looked for again
 		asked := false
-		_, err := b.get(t.Context(), "a", func(context.Context) (any, time.Duration, error) {
+		_, err := b.get(t.Context(), "a", time.Now(), func(context.Context) (any, time.Duration, error) {
 			asked = true
 			return nil, 0, sources.ErrNotFound
 		})
@@ -164,9 +163,9 @@ func TestBodiesOfNothing(t *testing.T) {
 // A document is made again after a second, and earlier if many others were made.
 func TestBodiesAreBounded(t *testing.T) {
 	now, made := time.Now().Truncate(bodyFor), 0
-	b := newBodies(func() time.Time { return now })
+	b := newBodies()
 	get := func(name string) {
-		one, err := b.get(t.Context(), name, func(context.Context) (any, time.Duration, error) {
+		one, err := b.get(t.Context(), name, now, func(context.Context) (any, time.Duration, error) {
 			made++
 			return strings.Repeat("a", mostOfAll/4), 0, nil
 		})
@@ -226,31 +225,11 @@ func TestShortenedArrival(t *testing.T) {
 	sourcetest.Check(t, os.WriteFile(path, []byte("a"), 0o644))
 	a := newArrival()
 	sourcetest.Check(t, a.Observe(sources.Arriving{Path: path, Done: heldBack + 2}))
-	r, _, err := a.reader(t.Context())
+	r, _, err := a.reader(t.Context(), false, true)
 	sourcetest.Check(t, err)
 	_, err = io.ReadAll(r)
 	sourcetest.ErrorIs(t, err, io.ErrUnexpectedEOF)
 	a.end(err)
-}
-
-// A client that waits for its first bytes isn't concerned by a download that begins again.
-func TestArrivalThatBeginsAgain(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "partial")
-	sourcetest.Check(t, os.WriteFile(path, make([]byte, heldBack+2), 0o644))
-	a := newArrival()
-	a.enter()
-	defer a.leave()
-	sourcetest.Check(t, a.Observe(sources.Arriving{Path: path, Done: heldBack + 1}))
-	sourcetest.Check(t, a.file.Close()) // as if it began again before the client reads
-	go func() {
-		_ = a.Observe(sources.Arriving{Path: path})
-		_ = a.Observe(sources.Arriving{Path: path, Done: heldBack + 2})
-		a.end(nil)
-	}()
-	r, _, err := a.reader(t.Context())
-	sourcetest.Check(t, err)
-	got, err := io.ReadAll(r)
-	sourcetest.Expect(t, err == nil && len(got) == heldBack+2, "%d bytes, %v", len(got), err)
 }
 
 // Each path has one meaning, and each file one path.
@@ -351,29 +330,12 @@ func FuzzPath(f *testing.F) {
 	})
 }
 
-// A document names archives beside it, for platforms as engines write them. What else it names is left out.
-func TestParseDocument(t *testing.T) {
-	p := sourcetest.Address(t, "example.test/acme/widget")
-	for _, c := range []struct {
-		platform, url string
-		ok            bool
-	}{
-		{"linux_amd64", "a.zip", true},
-		{"linux_amd64", "a.zip?signature=x", true},
-		{"linux_amd64", "", false},
-		{"linux_amd64", "?a.zip", false},
-		{"linux_amd64", "sub/a.zip", false},
-		{"linux_amd64", "../gadget/a.zip", false},
-		{"linux_amd64", "/a.zip", false},
-		{"linux_amd64", "file:a.zip", false},
-		{"linux_amd64", "https://other.test/a.zip", false},
-		{"linux_amd64", "//other.test", false},
-		{"linux_amd64", "%zz", false},
-		{"linux", "a.zip", false},
+// A document names archives beside it. Other places to which its URLs lead are not served.
+func TestBesideDocument(t *testing.T) {
+	for url, want := range map[string]string{
+		"a.zip": "a.zip", "a.zip?signature=x": "a.zip", "": "", "?a.zip": "", "sub/a.zip": "", "../gadget/a.zip": "", "/a.zip": "", "file:a.zip": "",
+		"https://other.test/a.zip": "", "//other.test": "", "%zz": "",
 	} {
-		d, err := parseDocument(p, fmt.Appendf(nil, `{"archives": {%q: {"url": %q}}}`, c.platform, c.url))
-		sourcetest.Check(t, err)
-		got := d.archives[sources.Platform{OS: "linux", Arch: "amd64"}].path
-		sourcetest.Expect(t, len(d.archives) == 1 == c.ok && (got == p.String()+"/a.zip") == c.ok, "%+v: %+v", c, d.archives)
+		sourcetest.Equal(t, besideDocument(url), want, url)
 	}
 }

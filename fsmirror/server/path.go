@@ -1,7 +1,6 @@
 package server
 
 import (
-	"cmp"
 	"net/url"
 	"path"
 	"slices"
@@ -41,7 +40,7 @@ type target struct {
 const (
 	mostPath   = 1024 // of bytes in a path; the longest real ones have a quarter of that
 	registryAt = "/v1/providers/"
-	evidenceAt = ".larder/evidence/"
+	evidenceAt = "/.larder/evidence/"
 )
 
 // parsePath returns what a URL names. Everything that is not written as engines write it is unknown, so a path
@@ -59,103 +58,98 @@ func parsePath(u *url.URL) target {
 		return target{kind: discovery}
 	}
 	escapedSlashes := strings.Count(u.EscapedPath(), "/") != strings.Count(text, "/")
-	if len(text) > mostPath || escapedSlashes || path.Clean(text) != text || !strings.HasPrefix(text, "/") {
+	if len(text) > mostPath || escapedSlashes || path.Clean(text) != text || text[0] != '/' {
 		return target{kind: unknown}
 	}
-	if rest, ok := strings.CutPrefix(text, registryAt); ok {
-		return parseRegistry(strings.Split(rest, "/"))
+	var t target
+	var ok bool
+	if rest, found := strings.CutPrefix(text, registryAt); found {
+		t, ok = parseRegistry(strings.Split(rest, "/"))
+	} else if rest, found := strings.CutPrefix(text, evidenceAt); found {
+		t, ok = parseEvidence(strings.Split(rest, "/"))
+	} else {
+		t, ok = parseMirror(strings.Split(strings.TrimPrefix(text, "/"), "/"))
 	}
-	text = text[1:]
-	rest, isProof := strings.CutPrefix(text, evidenceAt)
-	parts := strings.Split(rest, "/")
-	if len(parts) < 4 {
-		return target{kind: unknown}
-	}
-	p, ok := parseProvider(parts[0], parts[1], parts[2])
 	if !ok {
 		return target{kind: unknown}
 	}
-	t := target{kind: unknown, id: sources.PackageID{Provider: p}}
-	switch name := parts[3]; {
-	case isProof && len(parts) == 5:
-		if v, ok := parseVersion(name); ok && isEvidence(parts[4]) {
-			t.kind, t.id.Version, t.file = proof, v, parts[4]
-		}
-	case isProof || len(parts) != 4:
-	case name == fsmirror.Index:
+	return t
+}
+
+// parseMirror returns what HOST/NAMESPACE/TYPE/NAME means by the network mirror protocol.
+func parseMirror(parts []string) (t target, ok bool) {
+	if len(parts) != 4 {
+		return t, false
+	}
+	name := parts[3]
+	if t.id.Provider, ok = parseProvider(parts[0], parts[1], parts[2]); !ok {
+		return t, false
+	}
+	if name == fsmirror.Index {
 		t.kind = index
-	case strings.HasSuffix(name, ".json"):
-		if v, ok := parseVersion(strings.TrimSuffix(name, ".json")); ok {
-			t.kind, t.id.Version = release, v
-		}
-	default:
-		if id, ok := parseArchive(name, p); ok {
-			t.kind, t.id = archive, id
-		}
+		return t, true
 	}
-	return t
+	if t.id.Version, ok = fsmirror.VersionOf(name); ok {
+		t.kind = release
+		return t, true
+	}
+	rest, _ := strings.CutPrefix(name, sources.FilePrefix+t.id.Provider.Type+"_")
+	text, _, _ := strings.Cut(rest, "_")
+	if t.id.Version, ok = fsmirror.VersionOf(text + ".json"); ok {
+		t.kind = archive
+		t.id, ok = sources.ParseFilename(name, t.id.Provider, t.id.Version)
+	}
+	return t, ok
 }
 
-// parseRegistry returns what the rest of a path means by the provider registry protocol. The host of its provider is
+// parseEvidence returns what HOST/NAMESPACE/TYPE/VERSION/FILE means.
+func parseEvidence(parts []string) (t target, ok bool) {
+	if len(parts) != 5 || !slices.Contains(evidence.Names[:], parts[4]) {
+		return t, false
+	}
+	t.kind, t.file = proof, parts[4]
+	if t.id.Provider, ok = parseProvider(parts[0], parts[1], parts[2]); ok {
+		t.id.Version, ok = fsmirror.VersionOf(parts[3] + ".json")
+	}
+	return t, ok
+}
+
+// parseRegistry returns what NAMESPACE/TYPE/... means by the provider registry protocol. The host of its provider is
 // that of the request.
-func parseRegistry(parts []string) target {
+func parseRegistry(parts []string) (t target, ok bool) {
 	if len(parts) < 3 {
-		return target{kind: unknown}
+		return t, false
 	}
-	p, ok := parseProvider("", parts[0], parts[1])
-	t := target{kind: unknown, id: sources.PackageID{Provider: p}}
-	switch {
-	case !ok:
-	case len(parts) == 3 && parts[2] == "versions":
+	if t.id.Provider, ok = parseProvider("example.com", parts[0], parts[1]); !ok {
+		return t, false
+	}
+	t.id.Provider.Host = ""
+	if len(parts) == 3 {
 		t.kind = versions
-	case len(parts) == 6 && parts[3] == "download":
-		v, okVersion := parseVersion(parts[2])
-		platform, err := sources.ParsePlatform(parts[4] + "_" + parts[5])
-		if okVersion && err == nil {
-			t.kind, t.id.Version, t.id.Platform = download, v, platform
-		}
-	case len(parts) == 4 && isEvidence(parts[3]):
-		if v, ok := parseVersion(parts[2]); ok {
-			t.kind, t.id.Version, t.file = sums, v, parts[3]
-		}
+		return t, parts[2] == "versions"
 	}
-	return t
+	if t.id.Version, ok = fsmirror.VersionOf(parts[2] + ".json"); !ok {
+		return t, false
+	}
+	switch {
+	case len(parts) == 6 && parts[3] == "download":
+		var err error
+		t.kind = download
+		t.id.Platform, err = sources.ParsePlatform(parts[4] + "_" + parts[5])
+		return t, err == nil
+	case len(parts) == 4 && (parts[3] == evidence.Sums || parts[3] == evidence.Signature):
+		t.kind, t.file = sums, parts[3]
+		return t, true
+	}
+	return t, false
 }
 
-// parseProvider parses the parts of an address. The host may be in punycode, and may be missing.
+// parseProvider parses the parts of an address. The host may be in punycode.
 func parseProvider(host, namespace, typ string) (sources.Provider, bool) {
-	h, err := sources.ParsePunycodeHost(cmp.Or(host, "example.com"))
-	if err != nil || host != "" && host != string(h) && host != h.ASCII() {
+	h, err := sources.ParsePunycodeHost(host)
+	if err != nil || host != string(h) && host != h.ASCII() {
 		return sources.Provider{}, false
 	}
 	p, err := sources.ParseStoredProvider(string(h) + "/" + namespace + "/" + typ)
-	if err != nil || p.Namespace != namespace || p.Type != typ {
-		return sources.Provider{}, false
-	}
-	if host == "" {
-		p.Host = ""
-	}
-	return p, true
+	return p, err == nil && p.Namespace == namespace && p.Type == typ
 }
-
-// parseVersion parses a version in canonical form.
-func parseVersion(text string) (sources.Version, bool) {
-	v, err := sources.ParseVersion(text)
-	return v, err == nil && v.String() == text
-}
-
-// parseArchive parses the name of an archive of a provider.
-func parseArchive(name string, p sources.Provider) (sources.PackageID, bool) {
-	rest, ok := strings.CutPrefix(name, sources.FilePrefix+p.Type+"_")
-	if !ok {
-		return sources.PackageID{}, false
-	}
-	text, _, _ := strings.Cut(rest, "_")
-	v, ok := parseVersion(text)
-	if !ok {
-		return sources.PackageID{}, false
-	}
-	return sources.ParseFilename(name, p, v)
-}
-
-func isEvidence(name string) bool { return slices.Contains(evidence.Names[:], name) }

@@ -4,11 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"strings"
 	"time"
 
 	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/disk"
 	"github.com/larder-cli/larder/sources/evidence"
 	"github.com/larder-cli/larder/sources/trust"
 )
@@ -18,19 +20,10 @@ import (
 
 // discovery answers with the services of the host.
 func (x *exchange) discovery() error {
-	return x.document(x.r.URL.Path, func(context.Context) (any, time.Duration, error) {
+	return x.json(func(context.Context) (any, time.Duration, error) {
 		return map[string]string{"providers.v1": registryAt}, 0, nil
 	})
 }
-
-// atHost gives the provider of the target the host of the request.
-func (x *exchange) atHost() (err error) {
-	x.id.Provider.Host, err = x.host()
-	return err
-}
-
-// name distinguishes the documents of hosts.
-func (x *exchange) name() string { return string(x.id.Provider.Host) + x.r.URL.Path }
 
 type registryVersion struct {
 	Version   string             `json:"version"`
@@ -44,42 +37,39 @@ type registryPlatform struct {
 
 // registryVersions answers with the versions of a provider that have signed checksums.
 func (x *exchange) registryVersions() error {
-	if err := x.atHost(); err != nil {
-		return err
-	}
-	return x.document(x.name(), func(ctx context.Context) (any, time.Duration, error) {
-		file := struct {
-			Versions []registryVersion `json:"versions"`
-		}{Versions: []registryVersion{}}
-		here, err := x.mirror.versions(ctx, x.id.Provider)
-		if err == nil {
-			here, err = x.allowed(ctx, x.id.Provider, here...)
-		}
+	return x.json(func(ctx context.Context) (any, time.Duration, error) {
+		here, err := x.indexed(x.id.Provider)
 		if asked, askedErr := x.asked(x.r); errors.Is(err, sources.ErrNotFound) && askedErr == nil && asked != x.id.Provider.Host {
 			err = &refusal{http.StatusNotFound, fmt.Sprintf("this server is not the registry of %s", asked),
 				fmt.Errorf("this server is the registry of %s, and the request is for %s", x.id.Provider.Host, asked)}
 		}
+		if err == nil {
+			here, err = x.allowed(ctx, here...)
+		}
 		if err != nil {
 			return nil, 0, err
 		}
+		var all []registryVersion
+		none := errUnsigned
 		for _, v := range here {
-			signed, err := x.signedArchives(ctx, sources.Release{Provider: x.id.Provider, Version: v})
-			if err != nil {
+			signed, err := x.signedArchives(sources.Release{Provider: x.id.Provider, Version: v})
+			if isDamaged(err) { // the other versions are served
+				none, x.served.Err = err, err
+			} else if err != nil && !errors.Is(err, sources.ErrNotFound) {
 				return nil, 0, err
 			}
-			if len(signed.hashes) == 0 {
-				continue
-			}
-			one := registryVersion{Version: v.String(), Platforms: []registryPlatform{}}
+			one := registryVersion{Version: v.String()}
 			for platform := range signed.hashes {
 				one.Platforms = append(one.Platforms, registryPlatform{platform.OS, platform.Arch})
 			}
-			file.Versions = append(file.Versions, one)
+			if len(one.Platforms) > 0 {
+				all = append(all, one)
+			}
 		}
-		if len(file.Versions) == 0 {
-			return nil, 0, errUnsigned
+		if len(all) == 0 {
+			return nil, 0, none
 		}
-		return file, 0, nil
+		return map[string][]registryVersion{"versions": all}, 0, nil
 	})
 }
 
@@ -89,27 +79,27 @@ type signedArchives struct {
 	keys   []sources.Key
 }
 
-// signedArchives returns the archives of a version that the mirror has and that its signed checksums list.
-func (x *exchange) signedArchives(ctx context.Context, r sources.Release) (signed signedArchives, err error) {
-	d, err := x.mirror.release(ctx, r)
+// signedArchives returns the archives of a version that the mirror has and that its signed checksums list. The error
+// matches [sources.ErrNotFound] if the mirror lacks the version or its checksums.
+func (s *Server) signedArchives(r sources.Release) (signed signedArchives, err error) {
+	here, err := s.mirrored(r)
 	if err != nil {
 		return signed, err
 	}
-	s, err := evidence.Read(x.mirror.dir(), evidence.Path(r.Provider, r.Version))
-	if errors.Is(err, sources.ErrNotFound) {
-		return signed, nil
-	}
+	var proof *sources.Signed
+	err = s.inMirror(func(dir *disk.Dir) (err error) {
+		proof, err = evidence.Read(dir, evidence.Path(r.Provider, r.Version))
+		return err
+	})
 	if err != nil {
-		return signed, absent(err)
+		return signed, err
 	}
-	if sums, err := trust.ParseSums(s.Sums); err == nil { // broken evidence proves nothing; mirror verify reports it
-		signed.hashes, signed.keys = sums.Archives(r.Provider, r.Version), s.Keys
+	if sums, err := trust.ParseSums(proof.Sums); err == nil { // broken evidence proves nothing; mirror verify reports it
+		signed.hashes, signed.keys = sums.Archives(r.Provider, r.Version), proof.Keys
 	}
-	for platform, zh := range signed.hashes {
-		if !sources.MatchesAny(d.archives[platform].hashes, zh) {
-			delete(signed.hashes, platform)
-		}
-	}
+	maps.DeleteFunc(signed.hashes, func(platform sources.Platform, zh sources.Hash) bool {
+		return !sources.MatchesAny(here.archives[platform], zh)
+	})
 	return signed, nil
 }
 
@@ -135,11 +125,8 @@ type registryKey struct {
 
 // registryDownload answers with where a package is, and how it is signed.
 func (x *exchange) registryDownload() error {
-	if err := x.atHost(); err != nil {
-		return err
-	}
-	return x.document(x.name(), func(ctx context.Context) (any, time.Duration, error) {
-		signed, err := x.signedArchives(ctx, x.id.Release())
+	return x.json(func(ctx context.Context) (any, time.Duration, error) {
+		signed, err := x.signedArchives(x.id.Release())
 		if err != nil {
 			return nil, 0, err
 		}
@@ -147,35 +134,23 @@ func (x *exchange) registryDownload() error {
 		if !ok {
 			return nil, 0, sources.ErrNotFound
 		}
-		if _, err := x.allowed(ctx, x.id.Provider, x.id.Version); err != nil {
+		if _, err := x.allowed(ctx, x.id.Version); err != nil {
 			return nil, 0, err
 		}
-		id := x.id
-		host := string(id.Provider.Host)
-		archive := "/" + id.Provider.Host.ASCII() + "/" + id.Provider.Namespace + "/" + id.Provider.Type + "/" + id.Filename()
-		release := registryAt + id.Provider.Namespace + "/" + id.Provider.Type + "/" + id.Version.String() + "/"
-		p := registryPackage{
-			OS: id.Platform.OS, Arch: id.Platform.Arch, Filename: id.Filename(), URL: x.signed(archive, archive),
-			Sums:      x.signed(release+evidence.Sums, host+release+evidence.Sums),
-			Signature: x.signed(release+evidence.Signature, host+release+evidence.Signature),
+		p, file := x.id.Provider, x.id.Filename()
+		archive := "/" + p.Host.ASCII() + "/" + p.Namespace + "/" + p.Type + "/" + file
+		release := registryAt + p.Namespace + "/" + p.Type + "/" + x.id.Version.String() + "/"
+		pkg := registryPackage{
+			OS: x.id.Platform.OS, Arch: x.id.Platform.Arch, Filename: file, URL: archive + x.signature(archive),
+			Sums:      release + evidence.Sums + x.signature(release+evidence.Sums),
+			Signature: release + evidence.Signature + x.signature(release+evidence.Signature),
 			SHA256:    strings.TrimPrefix(string(zh), sources.ZH+":"),
 		}
 		for i, id := range trust.KeyIDs(ctx, signed.keys) {
 			if id != "" { // otherwise engines couldn't read it either
-				p.Keys.Keys = append(p.Keys.Keys, registryKey{id, signed.keys[i]})
+				pkg.Keys.Keys = append(pkg.Keys.Keys, registryKey{id, signed.keys[i]})
 			}
 		}
-		return p, 0, ctx.Err()
+		return pkg, 0, ctx.Err()
 	})
-}
-
-// registrySums answers with the signed checksums of a version, or their signature.
-func (x *exchange) registrySums() error {
-	if err := x.atHost(); err != nil {
-		return err
-	}
-	if x.file != evidence.Sums && x.file != evidence.Signature {
-		return sources.ErrNotFound
-	}
-	return x.proof()
 }

@@ -13,17 +13,15 @@ package server
 import (
 	"cmp"
 	"context"
+	"errors"
 	"io/fs"
 	"net/http"
-	"net/url"
 	"os"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
 	"github.com/larder-cli/larder/sources"
-	"github.com/larder-cli/larder/sources/disk"
 	"github.com/larder-cli/larder/sources/evidence"
 	"github.com/larder-cli/larder/sources/seal"
 )
@@ -87,7 +85,6 @@ type Options struct {
 	Page    func(http.ResponseWriter, *http.Request) error // for people, at /; nil if there is none
 	Metrics http.Handler                                   // at /metrics; nil if there are none
 
-	Warn   func(error)  // called with problems in the mirror; may be nil
 	Ready  func() error // why the server can't do its work; may be nil
 	Now    func() time.Time
 	Report func(Served) // called after each request, from any goroutine; may be nil
@@ -108,17 +105,17 @@ type Served struct {
 	Package *sources.PackageID // of an archive that was sent completely; otherwise nil
 	Waited  bool               // the archive was fetched for this request or another one
 	Stale   time.Duration      // age of an answer that upstream could not renew; -1 if it lacks what upstream has
-	Err     error              // why the request failed; nil if it didn't
+	Err     error              // why the request failed, or what is damaged; nil otherwise
 }
 
 // A Server serves a mirror. It is an [http.Handler].
 type Server struct {
-	opts   Options
-	mirror mirror
-	ends   context.Context
+	opts Options
+	dir  string // of the mirror
+	ends context.Context
 
-	listings memory[sources.Provider, []sources.Version]
-	releases memory[sources.Release, Offer]
+	listings *memory[sources.Provider, []sources.Version]
+	releases *memory[sources.Release, Offer]
 	bodies   *bodies
 
 	mu       sync.Mutex
@@ -127,24 +124,21 @@ type Server struct {
 	requests sync.RWMutex // each request locks it for reading; locked for good when the server has ended
 }
 
-// New returns a server for the mirror in an open directory. What it fetches ends with ctx; [Server.End] waits for that.
-func New(ctx context.Context, dir *disk.Dir, opts Options) *Server {
+// New returns a server for the mirror in a directory. What it fetches ends with ctx; [Server.End] waits for that.
+func New(ctx context.Context, dir string, opts Options) *Server {
 	if opts.Now == nil {
 		opts.Now = time.Now
 	}
 	opts.Fresh = cmp.Or(opts.Fresh, 5*time.Minute)
-	s := &Server{opts: opts, ends: ctx, arriving: map[sources.PackageID]*Arrival{}, bodies: newBodies(opts.Now)}
-	s.mirror.open, s.mirror.warn = dir, opts.Warn
-	s.mirror.read = sources.Memo[documentFile, document]{Max: mostRead, Weigh: document.size}
-	if up := opts.Upstream; up != nil {
-		busy := make(chan struct{}, mostAtOnce)
-		s.listings = memory[sources.Provider, []sources.Version]{
-			ask: sorted(up.Versions), weigh: sizeOf, fresh: opts.Fresh, now: opts.Now, busy: busy, ends: ctx,
-		}
-		s.releases = memory[sources.Release, Offer]{
-			ask: up.Archives, weigh: Offer.size, fresh: opts.Fresh, now: opts.Now, busy: busy, ends: ctx,
-		}
-	}
+	s := &Server{opts: opts, dir: dir, ends: ctx, arriving: map[sources.PackageID]*Arrival{}, bodies: newBodies()}
+	limits := memoryOptions{fresh: opts.Fresh, now: opts.Now, busy: make(chan struct{}, mostAtOnce), ends: ctx}
+	s.listings = newMemory(limits, sizeOf, func(ctx context.Context, p sources.Provider) ([]sources.Version, error) {
+		all, err := opts.Upstream.Versions(ctx, p)
+		return slices.SortedFunc(slices.Values(all), sources.Version.Compare), err
+	})
+	s.releases = newMemory(limits, Offer.size, func(ctx context.Context, r sources.Release) (Offer, error) {
+		return opts.Upstream.Archives(ctx, r)
+	})
 	return s
 }
 
@@ -154,14 +148,6 @@ func sizeOf(versions []sources.Version) (n int) {
 		n += v.Size()
 	}
 	return n
-}
-
-// sorted returns a function that sorts the versions of ask.
-func sorted(ask func(context.Context, sources.Provider) ([]sources.Version, error)) func(context.Context, sources.Provider) ([]sources.Version, error) {
-	return func(ctx context.Context, p sources.Provider) ([]sources.Version, error) {
-		versions, err := ask(ctx, p)
-		return slices.Compact(slices.SortedFunc(slices.Values(versions), sources.Version.Compare)), err
-	}
 }
 
 // End ends the server: it returns when all requests are answered and reported, and nothing is being fetched. Requests
@@ -177,7 +163,8 @@ func (s *Server) Remembered() int { return s.listings.size() + s.releases.size()
 // Listed returns when upstream last listed the versions of a provider, and whether it has failed since. The time is zero
 // if it never listed them. Listed doesn't ask.
 func (s *Server) Listed(p sources.Provider) (at time.Time, failed bool) {
-	return s.listings.lastAnswer(p)
+	a := s.listings.last(p)
+	return a.at, a.err != nil && !errors.Is(a.err, sources.ErrNotFound)
 }
 
 // Arriving returns how many archives are being fetched.
@@ -194,19 +181,20 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	defer s.requests.RUnlock()
 	x := &exchange{Server: s, w: &writer{ResponseWriter: w, control: http.NewResponseController(w)}, r: r, target: parsePath(r.URL)}
+	x.host, _ = s.HostOf(r)
+	path := r.URL.EscapedPath() // in which each character is visible and on one line
+	if len(path) > mostPath {
+		path = path[:mostPath] + "…"
+	}
 	x.served = Served{
-		Time: s.opts.Now(), Kind: string(x.kind), Client: s.Client(r), Method: r.Method[:min(len(r.Method), mostMethod)], Path: logged(r.URL),
-		Agent: r.UserAgent(),
+		Time: s.opts.Now(), Kind: string(x.kind), Client: s.Client(r), Agent: r.UserAgent(),
+		Method: r.Method[:min(len(r.Method), mostMethod)], Path: path,
 	}
 	begun := time.Now()
-	defer func() {
-		fault := recover()
+	defer func() { // also if the answer is cut off
 		x.served.Took, x.served.Status, x.served.Bytes = time.Since(begun), x.w.status, x.w.bytes
 		if s.opts.Report != nil {
 			s.opts.Report(x.served)
-		}
-		if fault != nil {
-			panic(fault)
 		}
 	}()
 	x.answer()
@@ -215,19 +203,11 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // mostMethod is how many bytes of a method the log has.
 const mostMethod = 16
 
-// logged returns a path for a log, in which each character is visible and on one line.
-func logged(u *url.URL) string {
-	text := u.EscapedPath()
-	if len(text) > mostPath {
-		text = text[:mostPath] + "…"
-	}
-	return text
-}
-
 // An exchange is a request with its answer.
 type exchange struct {
 	*Server
 	target
+	host   sources.Host // under which the client knows the server; empty if no provider can have it
 	w      *writer
 	r      *http.Request
 	served Served
@@ -243,26 +223,27 @@ func (x *exchange) answer() {
 		x.w.Header().Set("Connection", "close")
 		_ = x.w.control.SetReadDeadline(time.Now().Add(bodyTime))
 	}
-	if x.r.Method != http.MethodGet && x.r.Method != http.MethodHead {
-		x.w.Header().Set("Allow", "GET, HEAD")
-		x.fail(errMethod)
-		return
+	err := x.admit()
+	if err == nil {
+		err = x.respond()
 	}
-	if x.opts.Agent != "" && strings.Contains(x.r.UserAgent(), x.opts.Agent) {
-		x.fail(errLoop)
-		return
-	}
-	if err := x.admit(); err != nil {
-		x.fail(err)
-		return
-	}
-	if err := x.respond(); err != nil {
+	if err != nil {
 		x.fail(err)
 	}
 }
 
 // respond answers a request that is admitted, by the kind of its path.
 func (x *exchange) respond() error {
+	if x.kind == versions || x.kind == download || x.kind == sums {
+		if x.id.Provider.Host = x.host; x.host == "" {
+			return sources.ErrNotFound
+		}
+	}
+	if x.id.Provider.Type != "" {
+		if _, err := x.allowed(x.r.Context()); err != nil { // then upstream is not asked about it
+			return err
+		}
+	}
 	switch x.kind {
 	case page:
 		if x.opts.Page != nil {
@@ -281,7 +262,7 @@ func (x *exchange) respond() error {
 		return x.release()
 	case archive:
 		return x.archive()
-	case proof:
+	case proof, sums:
 		return x.proof()
 	case discovery:
 		return x.discovery()
@@ -289,8 +270,6 @@ func (x *exchange) respond() error {
 		return x.registryVersions()
 	case download:
 		return x.registryDownload()
-	case sums:
-		return x.registrySums()
 	}
 	return sources.ErrNotFound
 }

@@ -23,7 +23,6 @@ import (
 
 	"github.com/larder-cli/larder/fsmirror/server"
 	"github.com/larder-cli/larder/sources"
-	"github.com/larder-cli/larder/sources/disk"
 	"github.com/larder-cli/larder/sources/fetch"
 	"github.com/larder-cli/larder/sources/sourcetest"
 )
@@ -78,14 +77,12 @@ func (u *fakeUpstream) write(to *server.Arrival, path string, from, until int) e
 func newServer(t *testing.T, u *fakeUpstream, opts server.Options) *httptest.Server {
 	t.Helper()
 	u.dir = t.TempDir()
-	dir := sourcetest.Must(disk.Open(u.dir))(t)
 	opts.Upstream = u
-	s := server.New(t.Context(), dir, opts)
+	s := server.New(t.Context(), u.dir, opts)
 	web := httptest.NewServer(s)
 	t.Cleanup(func() {
 		web.Close()
 		s.End()
-		sourcetest.Check(t, dir.Close())
 	})
 	return web
 }
@@ -100,9 +97,7 @@ func randomArchive(n int) []byte {
 func TestEndAfterTheLastReport(t *testing.T) {
 	reporting := make(chan struct{})
 	var reported atomic.Bool
-	dir := sourcetest.Must(disk.Open(t.TempDir()))(t)
-	defer dir.Close()
-	s := server.New(t.Context(), dir, server.Options{Report: func(server.Served) {
+	s := server.New(t.Context(), t.TempDir(), server.Options{Report: func(server.Served) {
 		close(reporting)
 		time.Sleep(50 * time.Millisecond)
 		reported.Store(true)
@@ -466,15 +461,13 @@ func TestAnswersHideTheServer(t *testing.T) {
 						os.WriteFile(filepath.Join(at, "1.0.0.json"), []byte("{"+hiddenKey), 0o644)))
 				}
 			}
-			dir := sourcetest.Must(disk.Open(u.dir))(t)
-			defer dir.Close()
 			c.opts.Upstream = u
 			if c.name == "signature required" || c.name == "damaged" || c.name == "damaged and refused" {
 				at := filepath.Join(u.dir, home)
 				text := `{"archives": {"linux_amd64": {"url": "terraform-provider-widget_1.0.0_linux_amd64.zip"}}}`
 				sourcetest.Check(t, errors.Join(os.WriteFile(filepath.Join(at, "1.0.0.json"), []byte(text), 0o644), os.WriteFile(filepath.Join(u.dir, archivePath), []byte("zip"), 0o644)))
 			}
-			s := server.New(t.Context(), dir, c.opts)
+			s := server.New(t.Context(), u.dir, c.opts)
 			defer s.End()
 			for _, path := range []string{
 				"/", "/metrics", "/readyz", "/unknown", "/" + home + "/index.json", "/" + home + "/1.0.0.json", archivePath, archivePath + "?expires=1&signature=00",

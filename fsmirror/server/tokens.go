@@ -81,11 +81,18 @@ const goodFor = 10 * time.Minute
 // admit returns an error if the client must not make the request. Archives and evidence have signed URLs, because
 // engines send no tokens with them.
 func (x *exchange) admit() error {
+	if x.r.Method != http.MethodGet && x.r.Method != http.MethodHead {
+		x.w.Header().Set("Allow", "GET, HEAD")
+		return errMethod
+	}
+	if x.opts.Agent != "" && strings.Contains(x.r.UserAgent(), x.opts.Agent) {
+		return errLoop
+	}
 	if x.opts.Tokens == nil || x.kind == health || x.kind == discovery {
 		return nil
 	}
 	x.w.private = true
-	if x.byURL() && x.r.URL.Query().Has("signature") {
+	if (x.kind == archive || x.kind == proof || x.kind == sums) && x.r.URL.Query().Has("signature") {
 		if x.validURL() {
 			return nil
 		}
@@ -93,58 +100,45 @@ func (x *exchange) admit() error {
 			return errExpired
 		}
 	}
-	token := x.token()
-	name, known := x.opts.Tokens().name(token)
-	if token == "" || !known {
-		if token == "" {
-			return errNoToken
+	var token string
+	if given := x.r.Header.Values("Authorization"); len(given) == 1 { // of several, a proxy may have looked at another one
+		scheme, text, _ := strings.Cut(given[0], " ")
+		if token = text; !strings.EqualFold(scheme, "Bearer") {
+			_, token, _ = x.r.BasicAuth() // the password that a browser asks for
 		}
+	}
+	if token = strings.TrimSpace(token); token == "" {
+		return errNoToken
+	}
+	name, known := x.opts.Tokens().name(token)
+	if !known {
 		return errUnknownToken
 	}
 	x.served.Name = name
 	return nil
 }
 
-// token returns the token of the request: that of a CLI configuration, or the password that a browser asks for.
-func (x *exchange) token() string {
-	given := x.r.Header.Values("Authorization")
-	if len(given) != 1 { // a proxy may have looked at another one of several
+// signature returns the query of a URL of this server, with which the URL suffices, where a token is required.
+func (x *exchange) signature(path string) string {
+	if x.opts.Tokens == nil {
 		return ""
 	}
-	scheme, token, _ := strings.Cut(given[0], " ")
-	if !strings.EqualFold(scheme, "Bearer") {
-		_, token, _ = x.r.BasicAuth()
-	}
-	return strings.TrimSpace(token)
+	until := strconv.FormatInt(x.opts.Now().Add(goodFor).Truncate(time.Minute).Unix(), 10)
+	return "?" + url.Values{"expires": {until}, "signature": {x.sign(path, until)}}.Encode()
 }
 
-// byURL reports whether a signed URL suffices.
-func (x *exchange) byURL() bool { return x.kind == archive || x.kind == proof || x.kind == sums }
-
-// signed returns a reference to a path that its signature admits, where that is required. The path of a registry's file has
-// the host before it.
-func (s *Server) signed(ref, path string) string {
-	if s.opts.Tokens == nil {
-		return ref
-	}
-	until := strconv.FormatInt(s.opts.Now().Add(goodFor).Truncate(time.Minute).Unix(), 10)
-	return ref + "?" + url.Values{"expires": {until}, "signature": {s.signature(path, until)}}.Encode()
+// sign returns the signature of a URL that is valid until a time.
+func (x *exchange) sign(path, until string) string {
+	return x.opts.Key.Derive("URL of larder serve: " + until + " " + string(x.host) + path)
 }
 
 // validURL reports whether the URL has a valid signature that has not expired.
 func (x *exchange) validURL() bool {
 	query := x.r.URL.Query()
-	until, path := query.Get("expires"), x.r.URL.Path
-	if x.kind == sums && x.atHost() == nil {
-		path = x.name()
-	}
+	until := query.Get("expires")
 	seconds, err := strconv.ParseInt(until, 10, 64)
-	valid := hmac.Equal([]byte(query.Get("signature")), []byte(x.signature(path, until)))
+	valid := hmac.Equal([]byte(query.Get("signature")), []byte(x.sign(x.r.URL.Path, until)))
 	return err == nil && valid && x.opts.Now().Before(time.Unix(seconds, 0))
-}
-
-func (s *Server) signature(path, until string) string {
-	return s.opts.Key.Derive("URL of larder serve: " + until + " " + path)
 }
 
 // Client returns the address of the client that made a request.
@@ -197,5 +191,3 @@ func (s *Server) asked(r *http.Request) (sources.Host, error) {
 	}
 	return h, nil
 }
-
-func (x *exchange) host() (sources.Host, error) { return x.HostOf(x.r) }

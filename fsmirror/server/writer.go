@@ -1,7 +1,6 @@
 package server
 
 import (
-	"io"
 	"net/http"
 	"strings"
 )
@@ -31,24 +30,12 @@ func (w *writer) WriteHeader(status int) {
 
 // Write implements [io.Writer].
 func (w *writer) Write(p []byte) (int, error) {
-	w.begin()
-	n, err := w.ResponseWriter.Write(p)
-	w.bytes += int64(n)
-	return n, err
-}
-
-// ReadFrom implements [io.ReaderFrom], so that files are not copied through this program where the system can avoid it.
-func (w *writer) ReadFrom(from io.Reader) (int64, error) {
-	w.begin()
-	n, err := io.Copy(w.ResponseWriter, from)
-	w.bytes += n
-	return n, err
-}
-
-func (w *writer) begin() {
 	if w.status == 0 {
 		w.status = http.StatusOK
 	}
+	n, err := w.ResponseWriter.Write(p)
+	w.bytes += int64(n)
+	return n, err
 }
 
 // Unwrap is for [http.ResponseController].

@@ -1,13 +1,12 @@
 package endpoint
 
 import (
-	"context"
+	"cmp"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
-	"crypto/x509/pkix"
 	"encoding/pem"
 	"errors"
 	"fmt"
@@ -26,8 +25,7 @@ import (
 // An Authority is a certificate authority of this machine, and its certificate for the server. It can vouch only for
 // servers with the names that it was made for, so clients who trust it trust it with nothing else.
 type Authority struct {
-	Path   string // of its certificate, which clients must trust
-	Beside bool   // it was made now, although there are others, which can't vouch for this server for long enough
+	Path string // of its certificate, which clients must trust
 
 	ca  *x509.Certificate
 	key *ecdsa.PrivateKey
@@ -44,8 +42,6 @@ const (
 	secretExt = ".pem" // of key and certificate
 	publicExt = ".crt"
 
-	mostAuthorities = 20 // in a directory
-
 	authorityFor   = 10 * 365 * 24 * time.Hour
 	certificateFor = 90 * 24 * time.Hour // some systems accept no more than 398 days
 	renewBefore    = 30 * 24 * time.Hour
@@ -54,7 +50,7 @@ const (
 
 // LocalAuthority returns the first authority in a directory that can vouch for all hosts, or else makes one beside the
 // others. It replaces none, because another server may use it. The directory is created if it is missing.
-func LocalAuthority(ctx context.Context, dir string, hosts []string) (*Authority, error) {
+func LocalAuthority(dir string, hosts []string) (*Authority, error) {
 	a := &Authority{now: time.Now}
 	for _, host := range hosts {
 		if ip := net.ParseIP(host); ip != nil {
@@ -68,65 +64,34 @@ func LocalAuthority(ctx context.Context, dir string, hosts []string) (*Authority
 		return nil, err
 	}
 	defer d.Close()
-	name, _, err := a.find(d) // without the lock, because the directory may be read-only
-	if name == "" && err == nil {
-		name, err = a.add(ctx, d)
+	name := "ca"
+	for n := 2; ; n++ {
+		if err := a.read(d, name+secretExt); err != nil {
+			return nil, err
+		}
+		if a.fits() {
+			a.Path = d.Path(name + publicExt)
+			return a, a.publish(d, name)
+		}
+		name = fmt.Sprintf("ca-%d", n)
+	}
+}
+
+// read reads an authority from a file. If there is none, it makes one, unless another server has just made one there.
+func (a *Authority) read(d *disk.Dir, name string) error {
+	text, err := d.ReadSecret(name, mostPEM)
+	if errors.Is(err, fs.ErrNotExist) {
+		if text, err = a.make(); err == nil {
+			text, err = d.KeepSecret(name, text)
+		}
 	}
 	if err != nil {
-		return nil, err
+		return err
 	}
-	a.Path = d.Path(name + publicExt)
-	return a, a.publish(d, name)
-}
-
-// find reads the first authority that fits, and returns its name, or else the names that have no authority.
-func (a *Authority) find(d *disk.Dir) (name string, free []string, err error) {
-	for n := range mostAuthorities {
-		name := "ca"
-		if n > 0 {
-			name = fmt.Sprintf("ca-%d", n+1)
-		}
-		text, err := d.ReadSecret(name+secretExt, mostPEM)
-		if errors.Is(err, fs.ErrNotExist) {
-			free = append(free, name)
-			continue
-		}
-		if err == nil {
-			if err = a.parse(text); err != nil {
-				err = sources.WithHint(fmt.Errorf("%s: %w", d.Path(name+secretExt), err), "remove it: larder creates a new one")
-			}
-		}
-		if err != nil || a.fits() {
-			return name, nil, err
-		}
+	if err := a.parse(text); err != nil {
+		return sources.WithHint(fmt.Errorf("%s: %w", d.Path(name), err), "remove it: larder creates a new one")
 	}
-	return "", free, nil
-}
-
-// add makes an authority, unless another server has just made one that fits.
-func (a *Authority) add(ctx context.Context, d *disk.Dir) (string, error) {
-	lock := d.Lock("ca.lock")
-	if err := disk.Wait(ctx, lock.Try, nil); err != nil {
-		return "", err
-	}
-	defer lock.Unlock()
-	name, free, err := a.find(d)
-	if name != "" || err != nil {
-		return name, err
-	}
-	if len(free) == 0 {
-		return "", sources.WithHint(fmt.Errorf("%s has %d certificate authorities, and none can vouch for all names of this server", d.Path(""), mostAuthorities),
-			"remove those that no server uses")
-	}
-	a.Beside = len(free) < mostAuthorities
-	text, err := a.make()
-	if err == nil {
-		text, err = d.KeepSecret(free[0]+secretExt, text)
-	}
-	if err == nil {
-		err = a.parse(text)
-	}
-	return free[0], err
+	return nil
 }
 
 // publish writes the certificate for clients.
@@ -174,21 +139,14 @@ func (a *Authority) fits() bool {
 
 // make makes a key and a certificate.
 func (a *Authority) make() ([]byte, error) {
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		return nil, err
-	}
 	machine, _ := os.Hostname()
-	number := serial()
-	template := &x509.Certificate{
-		// Clients look for an authority by its subject, so each has another one.
-		SerialNumber: number, Subject: pkix.Name{CommonName: fmt.Sprintf("Larder on %s, %x", machine, number.Bytes()[:4])},
-		NotBefore: a.now().Add(-backdated), NotAfter: a.now().Add(authorityFor),
-		IsCA: true, BasicConstraintsValid: true, MaxPathLenZero: true, KeyUsage: x509.KeyUsageCertSign,
-		ExtKeyUsage:                 []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
-		PermittedDNSDomainsCritical: true, PermittedDNSDomains: a.names,
-		PermittedEmailAddresses: []string{noHost}, PermittedURIDomains: []string{noHost},
-	}
+	template := forServers(a.now(), authorityFor)
+	// Clients look for an authority by its subject, so each has another one.
+	template.Subject.CommonName = fmt.Sprintf("Larder on %s, %x", machine, template.SerialNumber.Bytes()[:4])
+	template.IsCA, template.BasicConstraintsValid, template.MaxPathLenZero = true, true, true
+	template.KeyUsage = x509.KeyUsageCertSign
+	template.PermittedDNSDomainsCritical, template.PermittedDNSDomains = true, a.names
+	template.PermittedEmailAddresses, template.PermittedURIDomains = []string{noHost}, []string{noHost}
 	for _, ip := range a.ips {
 		if short := ip.To4(); short != nil {
 			ip = short
@@ -203,7 +161,7 @@ func (a *Authority) make() ([]byte, error) {
 		_, all6, _ := net.ParseCIDR("::/0")
 		template.ExcludedIPRanges = []*net.IPNet{all4, all6}
 	}
-	raw, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
+	raw, key, err := issue(template, template, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -215,11 +173,29 @@ func (a *Authority) make() ([]byte, error) {
 	return append(text, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: raw})...), nil
 }
 
+// forServers returns what all certificates have in common: they are for servers only.
+func forServers(now time.Time, lasts time.Duration) *x509.Certificate {
+	return &x509.Certificate{
+		SerialNumber: serial(), NotBefore: now.Add(-backdated), NotAfter: now.Add(lasts),
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
+	}
+}
+
 // serial returns a random serial number.
 func serial() *big.Int {
 	var b [16]byte
 	rand.Read(b[:])
 	return new(big.Int).SetBytes(b[:])
+}
+
+// issue makes a key and its certificate, which the key of its parent signs, or without one, the new key.
+func issue(template, parent *x509.Certificate, signer *ecdsa.PrivateKey) ([]byte, *ecdsa.PrivateKey, error) {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return nil, nil, err
+	}
+	raw, err := x509.CreateCertificate(rand.Reader, template, parent, key.Public(), cmp.Or(signer, key))
+	return raw, key, err
 }
 
 // Get returns the current certificate, for [tls.Config]. It makes a new one before the old one ends.
@@ -229,17 +205,10 @@ func (a *Authority) Get(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 	if a.current != nil && a.now().Before(a.until) {
 		return a.current, nil
 	}
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		return nil, err
-	}
-	template := &x509.Certificate{
-		SerialNumber: serial(), Subject: pkix.Name{CommonName: "larder serve"},
-		NotBefore: a.now().Add(-backdated), NotAfter: a.now().Add(certificateFor),
-		DNSNames: a.names, IPAddresses: a.ips,
-		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
-	}
-	raw, err := x509.CreateCertificate(rand.Reader, template, a.ca, key.Public(), a.key)
+	template := forServers(a.now(), certificateFor)
+	template.Subject.CommonName, template.KeyUsage = "larder serve", x509.KeyUsageDigitalSignature
+	template.DNSNames, template.IPAddresses = a.names, a.ips
+	raw, key, err := issue(template, a.ca, a.key)
 	if err != nil {
 		return nil, err
 	}

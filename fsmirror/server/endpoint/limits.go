@@ -1,9 +1,7 @@
 package endpoint
 
 import (
-	"context"
 	"crypto/tls"
-	"io"
 	"net"
 	"net/http"
 	"net/netip"
@@ -72,31 +70,27 @@ type limits struct {
 	open                  sync.Map // clients by net.Conn
 }
 
-// connect counts a new connection, or closes it.
-func (l *limits) connect(ctx context.Context, c net.Conn) context.Context {
-	bare := c
-	if secure, ok := c.(*tls.Conn); ok {
-		bare = secure.NetConn() // which closes without a message
-	}
-	if tcp, ok := bare.(*net.TCPConn); ok {
-		_ = tcp.SetWriteBuffer(mostUnsent) // otherwise the system's default applies
-	}
-	host, _, _ := net.SplitHostPort(c.RemoteAddr().String())
-	if client := network(host); l.connections.enter(client) {
-		l.open.Store(c, client)
-	} else {
-		bare.Close()
-	}
-	return ctx
-}
-
-// changed counts a closed connection.
+// changed counts a new connection, or closes it, and counts a closed one.
 func (l *limits) changed(c net.Conn, state http.ConnState) {
-	if state != http.StateClosed && state != http.StateHijacked {
-		return
-	}
-	if client, ok := l.open.LoadAndDelete(c); ok {
-		l.connections.leave(client.(string))
+	switch state {
+	case http.StateNew:
+		bare := c
+		if secure, ok := c.(*tls.Conn); ok {
+			bare = secure.NetConn() // which closes without a message
+		}
+		if tcp, ok := bare.(*net.TCPConn); ok {
+			_ = tcp.SetWriteBuffer(mostUnsent) // otherwise the system's default applies
+		}
+		host, _, _ := net.SplitHostPort(c.RemoteAddr().String())
+		if client := network(host); l.connections.enter(client) {
+			l.open.Store(c, client)
+		} else {
+			bare.Close()
+		}
+	case http.StateClosed, http.StateHijacked:
+		if client, ok := l.open.LoadAndDelete(c); ok {
+			l.connections.leave(client.(string))
+		}
 	}
 }
 
@@ -121,10 +115,11 @@ func (l *limits) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	defer l.requests.leave(client)
 	a := &answer{ResponseWriter: w, control: http.NewResponseController(w), patience: stallTime}
-	_ = a.control.SetWriteDeadline(time.Now().Add(stallTime)) // for an answer without a body
+	a.wait() // for an answer without a body
 	l.handler.ServeHTTP(a, r)
 	if r.ProtoMajor == 2 && a.wrote { // while the request counts
-		_ = a.send(a.control.Flush)
+		a.wait()
+		_ = a.control.Flush()
 	}
 }
 
@@ -136,11 +131,8 @@ type answer struct {
 	wrote    bool
 }
 
-// send does what waits for the client.
-func (a *answer) send(do func() error) error {
-	_ = a.control.SetWriteDeadline(time.Now().Add(a.patience))
-	return do()
-}
+// wait begins to wait for the client.
+func (a *answer) wait() { _ = a.control.SetWriteDeadline(time.Now().Add(a.patience)) }
 
 // WriteHeader implements [http.ResponseWriter].
 func (a *answer) WriteHeader(status int) {
@@ -152,28 +144,12 @@ func (a *answer) WriteHeader(status int) {
 
 // Write implements [io.Writer].
 func (a *answer) Write(p []byte) (n int, err error) {
-	for begin := true; err == nil && (begin || len(p) > 0); begin = false {
-		err = a.send(func() error {
-			m, err := a.ResponseWriter.Write(p[:min(len(p), chunk)])
-			n, p = n+m, p[m:]
-			return err
-		})
-	}
-	a.wrote = a.wrote || n > 0
-	return n, err
-}
-
-// ReadFrom implements [io.ReaderFrom], so that files are not copied through this program where the system can avoid it.
-func (a *answer) ReadFrom(from io.Reader) (n int64, err error) {
-	if _, ok := a.ResponseWriter.(io.ReaderFrom); !ok {
-		return io.CopyBuffer(struct{ io.Writer }{a}, struct{ io.Reader }{from}, make([]byte, chunk))
-	}
-	for more := true; more && err == nil; {
-		err = a.send(func() error {
-			m, err := io.Copy(a.ResponseWriter, io.LimitReader(from, chunk))
-			n, more = n+m, m == chunk
-			return err
-		})
+	a.wrote = true
+	for more := true; more && err == nil; more = n < len(p) {
+		a.wait()
+		var m int
+		m, err = a.ResponseWriter.Write(p[n:min(n+chunk, len(p))])
+		n += m
 	}
 	return n, err
 }

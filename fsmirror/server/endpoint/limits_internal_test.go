@@ -1,59 +1,20 @@
 package endpoint
 
 import (
-	"errors"
 	"io"
 	"net/http"
 	"net/http/httptest"
-	"strings"
 	"testing"
-	"testing/iotest"
 	"time"
 
 	"github.com/larder-cli/larder/sources/sourcetest"
 )
 
-// A narrowWriter is one of HTTP/2, which copies nothing itself, whose client is gone after some bytes.
-type narrowWriter struct {
-	http.ResponseWriter
-	room int
-}
-
-func (w *narrowWriter) Write(p []byte) (int, error) {
-	if w.room -= len(p); w.room < 0 {
-		return 0, io.ErrClosedPipe
-	}
-	return w.ResponseWriter.Write(p)
-}
-
-func newAnswer(w http.ResponseWriter) *answer {
-	return &answer{ResponseWriter: w, control: http.NewResponseController(w)}
-}
-
-// Copying ends with the first error of either side, and counts what was sent.
-func TestCopyOverHTTP2(t *testing.T) {
-	broken := errors.New("broken")
-	for _, c := range []struct {
-		from io.Reader
-		want int64
-		err  error
-	}{
-		{strings.NewReader(strings.Repeat("a", 2*chunk)), 2 * chunk, nil},
-		{io.MultiReader(strings.NewReader("begin"), iotest.ErrReader(broken)), 5, broken},
-		{strings.NewReader(strings.Repeat("a", 5*chunk)), 4 * chunk, io.ErrClosedPipe},
-	} {
-		to := httptest.NewRecorder()
-		n, err := newAnswer(&narrowWriter{to, 4*chunk + 100}).ReadFrom(c.from)
-		sourcetest.Expect(t, n == c.want && int64(to.Body.Len()) == n && errors.Is(err, c.err),
-			"%d bytes, %d sent, %v, want %d and %v", n, to.Body.Len(), err, c.want, c.err)
-	}
-}
-
 // A document of any size is written completely, and an empty one is an answer, too.
 func TestWriteInChunks(t *testing.T) {
 	for _, size := range []int{0, 1, 2*chunk + 1} {
 		to := httptest.NewRecorder()
-		n, err := newAnswer(to).Write(make([]byte, size))
+		n, err := (&answer{ResponseWriter: to, control: http.NewResponseController(to)}).Write(make([]byte, size))
 		sourcetest.Expect(t, n == size && to.Body.Len() == size && err == nil,
 			"%d of %d bytes, %d sent, %v", n, size, to.Body.Len(), err)
 	}
@@ -99,7 +60,7 @@ func TestStalledClients(t *testing.T) {
 				stopped <- err
 			})
 			s := httptest.NewUnstartedServer(l)
-			s.Config.ConnContext, s.Config.ConnState = l.connect, l.changed
+			s.Config.ConnState = l.changed
 			s.EnableHTTP2 = protocol == "h2"
 			if protocol == "plain" {
 				s.Start()

@@ -2,7 +2,7 @@
 // again when they change, or one of a certificate authority of this machine.
 //
 // It leaves on disk the socket of an address "unix:PATH" while the server runs, and in the directory that it is given,
-// authorities with their certificates and ca.lock.
+// authorities with their certificates.
 package endpoint
 
 import (
@@ -64,6 +64,7 @@ func removeAbandoned(ctx context.Context, path string) error {
 
 // listenHint names the address, and says what to do.
 func listenHint(address string, err error) error {
+	op, other := errors.AsType[*net.OpError](err)
 	switch {
 	case err == nil:
 		return nil
@@ -71,13 +72,10 @@ func listenHint(address string, err error) error {
 		return sources.WithHint(fmt.Errorf("another program listens on %s", address), "end it, or choose another address with --listen")
 	case errors.Is(err, fs.ErrPermission):
 		return sources.WithHint(fmt.Errorf("this user may not listen on %s", address), "choose a port from 1024 on with --listen, or let a proxy or systemd listen")
-	}
-	var op *net.OpError
-	if errors.As(err, &op) {
+	case other:
 		err = op.Err
 	}
-	var malformed *net.AddrError
-	if errors.As(err, &malformed) {
+	if malformed, ok := errors.AsType[*net.AddrError](err); ok {
 		err = errors.New(malformed.Err) // without the address, which the message names already
 	}
 	return sources.WithHint(fmt.Errorf("listening on %s: %w", address, err), addressForm)
@@ -97,7 +95,7 @@ func Local(l net.Listener) bool {
 func NewServer(h http.Handler, client func(*http.Request) string, certificate func(*tls.ClientHelloInfo) (*tls.Certificate, error)) *http.Server {
 	l := &limits{handler: h, client: client, connections: newBudget(mostConnections), requests: newBudget(mostRequests)}
 	s := &http.Server{
-		Handler: l, ConnContext: l.connect, ConnState: l.changed, ReadHeaderTimeout: headerTime, IdleTimeout: idleTime, MaxHeaderBytes: mostHeader,
+		Handler: l, ConnState: l.changed, ReadHeaderTimeout: headerTime, IdleTimeout: idleTime, MaxHeaderBytes: mostHeader,
 		HTTP2: &http.HTTP2Config{
 			MaxConcurrentStreams: mostStreams, MaxReadFrameSize: leastFrame, MaxReceiveBufferPerConnection: leastWindow, MaxReceiveBufferPerStream: mostBody,
 			SendPingTimeout: idleTime / 4, PingTimeout: headerTime, WriteByteTimeout: stallTime,

@@ -23,10 +23,9 @@ type Watched[T any] struct {
 const lookEvery = 5 * time.Second
 
 // Watch reads a value from files. Failed is called if reading it again fails.
-func Watch[T any](failed func(error), read func() (T, error), paths ...string) (*Watched[T], error) {
-	w := &Watched[T]{paths: paths, read: read, failed: failed, now: time.Now, looked: time.Now()}
+func Watch[T any](failed func(error), read func() (T, error), paths ...string) (w *Watched[T], err error) {
+	w = &Watched[T]{paths: paths, read: read, failed: failed, now: time.Now, looked: time.Now()}
 	w.state = w.files()
-	var err error
 	w.value, err = read()
 	return w, err
 }
@@ -35,15 +34,15 @@ func Watch[T any](failed func(error), read func() (T, error), paths ...string) (
 func (w *Watched[T]) Get() T {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if now := w.now(); now.Sub(w.looked) >= lookEvery {
-		w.looked = now
-		if state := w.files(); state != w.state {
-			w.state = state
-			if value, err := w.read(); err != nil {
-				w.failed(err)
-			} else {
-				w.value = value
-			}
+	now, state := w.now(), w.state
+	if now.Sub(w.looked) >= lookEvery {
+		w.looked, w.state = now, w.files()
+	}
+	if state != w.state {
+		if value, err := w.read(); err != nil {
+			w.failed(err)
+		} else {
+			w.value = value
 		}
 	}
 	return w.value

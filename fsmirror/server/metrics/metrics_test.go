@@ -16,7 +16,7 @@ import (
 
 func TestMetrics(t *testing.T) {
 	m := metrics.New("1.2.3")
-	m.Watch(server.New(t.Context(), nil, server.Options{}))
+	m.Watch(server.New(t.Context(), "", server.Options{}))
 	m.Count(server.Served{Kind: "archive", Status: 200, Bytes: 700, Took: 2 * time.Second})
 	m.Count(server.Served{Kind: "archive", Status: 200, Bytes: 300, Took: time.Hour})
 	m.Count(server.Served{Kind: "index", Status: 502, Stale: -1})

@@ -92,10 +92,6 @@ type budget struct {
 	last     map[sources.PackageID]time.Time // when a package was served last, in this run
 }
 
-func newBudget(most int64, locked func(context.Context) (map[sources.Release]bool, error), admit func(sources.Provider) error) *budget {
-	return &budget{most: most, locked: locked, admit: admit, last: map[sources.PackageID]time.Time{}}
-}
-
 func (b *budget) served(id sources.PackageID, at time.Time) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -34,11 +34,6 @@ type checkedArchive struct {
 // mostChecked is how many checks are remembered.
 const mostChecked = 20_000
 
-// rulesOf returns the rules of a server for the mirror in a directory.
-func rulesOf(m *site.Root, dir string) *servedRules {
-	return &servedRules{Root: m, dir: dir, checked: sources.Memo[checkedArchive, struct{}]{Max: mostChecked}}
-}
-
 // forbidden makes an error of the policy one that clients get.
 func forbidden(err error) error { return fmt.Errorf("%w: %w", server.ErrForbidden, err) }
 

@@ -64,8 +64,7 @@ func Serve(ctx context.Context, s *site.Site, request ServeRequest) error {
 	if err != nil {
 		return err
 	}
-	defer served.close()
-	listeners, url, err := served.listen(ctx)
+	listeners, err := served.listen(ctx, request.SelfSigned || served.certificate != nil)
 	if err != nil {
 		return err
 	}
@@ -84,7 +83,9 @@ func Serve(ctx context.Context, s *site.Site, request ServeRequest) error {
 			go func() { failed <- web.Serve(l) }()
 		}
 	}
-	s.Output.Serving(report.Serving{Mirror: served.dir, URL: url, Addresses: addresses(listeners), Authority: served.authority, Upstream: request.Upstream})
+	s.Output.Serving(report.Serving{
+		Mirror: served.dir, URL: served.url(listeners), Addresses: addresses(listeners), Authority: served.authority, Upstream: request.Upstream,
+	})
 	select {
 	case err = <-failed:
 	case <-ctx.Done():
@@ -107,7 +108,6 @@ type serving struct {
 	*site.Root
 	request     ServeRequest
 	dir         string
-	open        *disk.Dir
 	handler     *server.Server
 	host        string                                               // that of the request's Name
 	certificate func(*tls.ClientHelloInfo) (*tls.Certificate, error) // nil for plain HTTP
@@ -135,7 +135,9 @@ func toServe(ctx context.Context, m *site.Root, request ServeRequest) (v *servin
 	if err != nil {
 		return nil, err
 	}
-	opts := server.Options{Key: key, Agent: m.Server, BehindProxy: request.BehindProxy, Metrics: v.counters, Report: v.report, Warn: m.Output.WarnOf}
+	opts := server.Options{
+		Key: key, Agent: m.Server, BehindProxy: request.BehindProxy, Metrics: v.counters, Report: v.report, Ready: v.ready,
+	}
 	if request.Name != "" {
 		if opts.Host, err = sources.ParsePunycodeHost(request.Name); err != nil {
 			return nil, report.Usage(fmt.Errorf("--name: %w", err))
@@ -160,25 +162,18 @@ func toServe(ctx context.Context, m *site.Root, request ServeRequest) (v *servin
 			return nil, err
 		}
 		opts.Upstream, opts.Fresh = v.upstream, request.Fresh-v.upstream.renewed
-		if v.open, err = disk.Make(v.dir); err != nil {
-			err = sources.WithHint(err, "choose another directory for the mirror")
+		if err := os.MkdirAll(v.dir, 0o755); err != nil {
+			return nil, sources.WithHint(cmp.Or(disk.Dangling(v.dir), err), "choose another directory for the mirror")
 		}
-	} else {
-		v.open, err = disk.Open(v.dir)
 	}
-	if err != nil {
-		return nil, err
-	}
-	rules := rulesOf(m, v.dir)
+	rules := &servedRules{Root: m, dir: v.dir, checked: sources.Memo[checkedArchive, struct{}]{Max: mostChecked}}
 	opts.Rules = rules
-	opts.Ready, opts.Page = v.ready, newPage(v, rules).serve
-	v.handler = server.New(ctx, v.open, opts)
+	opts.Page = newPage(v, rules).serve
+	v.handler = server.New(ctx, v.dir, opts)
 	v.counters.Watch(v.handler)
 	v.warnUnindexed(ctx)
 	return v, nil
 }
-
-func (v *serving) close() { v.open.Close() }
 
 // ready returns why the server can't do its work.
 func (v *serving) ready() error {
@@ -202,25 +197,24 @@ func watchTokens(m *site.Root, typed string) (*endpoint.Watched[server.Tokens], 
 	if err != nil {
 		return nil, fmt.Errorf("--tokens: %w", err)
 	}
+	started := false
 	failed := func(err error) { m.Output.WarnOf(fmt.Errorf("the old tokens stay valid: %w", err)) }
-	var watched *endpoint.Watched[server.Tokens]
-	watched, err = endpoint.Watch(failed, func() (server.Tokens, error) {
+	return endpoint.Watch(failed, func() (server.Tokens, error) {
 		text, err := disk.ReadFile(path, mostTokens)
 		if err != nil {
 			return nil, err
 		}
 		tokens, err := server.ParseTokens(text)
-		if err == nil {
-			return tokens, nil
+		if err != nil {
+			err = fmt.Errorf("%s: %w", path, err)
 		}
-		err = fmt.Errorf("%s: %w", path, err)
-		if watched != nil && errors.Is(err, server.ErrNoTokens) {
+		if started && errors.Is(err, server.ErrNoTokens) {
 			m.Output.WarnOf(fmt.Errorf("no client can use the server: %w", err))
 			return server.Tokens{}, nil
 		}
-		return nil, err
+		started = true
+		return tokens, err
 	}, path)
-	return watched, err
 }
 
 // loadCertificate loads the certificate of the request, if there is one.
@@ -236,9 +230,7 @@ func (v *serving) loadCertificate() error {
 	if err != nil {
 		return fmt.Errorf("--key: %w", err)
 	}
-	certificate, err := endpoint.Load(cert, key, endpoint.CertificateOptions{
-		Host: v.host, Warn: v.Output.WarnOf, Replaced: func() { v.Output.Say("%s has changed, and the new certificate is in use", cert) },
-	})
+	certificate, err := endpoint.Load(cert, key, endpoint.CertificateOptions{Host: v.host, Warn: v.Output.WarnOf})
 	if err != nil {
 		return err
 	}
@@ -247,34 +239,24 @@ func (v *serving) loadCertificate() error {
 }
 
 // selfSign gets a certificate from an authority of this machine.
-func (v *serving) selfSign(ctx context.Context, all []net.Listener) error {
+func (v *serving) selfSign(all []net.Listener) error {
 	if v.Config.StateDir == "" {
 		return sources.WithHint(errors.New("no directory is known in which to keep the certificate authority"), "set HOME or XDG_STATE_HOME, or use --cert and --key")
 	}
 	dir := filepath.Join(v.Config.StateDir, "serve")
-	authority, err := endpoint.LocalAuthority(ctx, dir, v.hosts(all))
+	authority, err := endpoint.LocalAuthority(dir, v.hosts(all))
 	if err != nil {
 		return sources.WithLastHint(fmt.Errorf("the certificate authority of --self-signed: %w", err), "it is kept in %s; set XDG_STATE_HOME for another directory, or use --cert and --key", dir)
 	}
 	v.certificate, v.authority = authority.Get, authority.Path
-	if authority.Beside {
-		v.Output.Warn("%s is a new certificate authority, because no earlier one can vouch for this server and nothing else; other machines must trust the new one, too", authority.Path)
-	}
 	return nil
 }
 
-// hosts returns the names under which clients may know the server: those that it listens on, or all of this machine.
+// hosts returns the names under which clients may know the server, sorted: those that it listens on, or all of this
+// machine.
 func (v *serving) hosts(listeners []net.Listener) []string {
-	all := []string{"localhost", "127.0.0.1", "::1"}
-	add := func(host string) {
-		if host != "" && !slices.Contains(all, host) {
-			all = append(all, host)
-		}
-	}
-	add(v.host)
-	if name, err := os.Hostname(); err == nil {
-		add(name)
-	}
+	name, _ := os.Hostname()
+	all := []string{"localhost", "127.0.0.1", "::1", v.host, name}
 	for i, l := range listeners {
 		tcp, ok := l.Addr().(*net.TCPAddr)
 		if !ok {
@@ -283,22 +265,23 @@ func (v *serving) hosts(listeners []net.Listener) []string {
 		if i < len(v.request.Listen) { // otherwise systemd has opened it
 			host, _, _ := net.SplitHostPort(v.request.Listen[i])
 			if _, err := netip.ParseAddr(host); err != nil {
-				add(host)
+				all = append(all, host)
 			}
 		}
 		if !tcp.IP.IsUnspecified() {
-			add(tcp.IP.String())
+			all = append(all, tcp.IP.String())
 			continue
 		}
 		// Many machines have IPv6 addresses that change every day, and each would need a new authority.
 		addrs, _ := net.InterfaceAddrs()
 		for _, a := range addrs {
 			if n, ok := a.(*net.IPNet); ok && n.IP.To4() != nil && !n.IP.IsLoopback() && !n.IP.IsLinkLocalUnicast() {
-				add(n.IP.String())
+				all = append(all, n.IP.String())
 			}
 		}
 	}
-	return all
+	slices.Sort(all)
+	return slices.DeleteFunc(slices.Compact(all), func(host string) bool { return host == "" })
 }
 
 // The addresses without --listen.
@@ -307,66 +290,56 @@ const (
 	plainAddress  = "127.0.0.1:8080"
 )
 
-// listen opens the addresses, and returns the base URL for clients. An authority is made only if that succeeds.
-func (v *serving) listen(ctx context.Context) (all []net.Listener, url string, err error) {
-	defer func() {
-		if err != nil {
-			for _, l := range all {
-				l.Close()
-			}
-		}
-	}()
-	addresses, secure := v.request.Listen, v.request.SelfSigned || v.certificate != nil
+// listen opens the addresses. If it fails, the program ends, and its sockets with it.
+func (v *serving) listen(ctx context.Context, secure bool) (all []net.Listener, err error) {
+	addresses := v.request.Listen
 	if len(addresses) == 0 {
 		if all, err = v.Machine.Sockets(); err != nil {
-			return all, "", err
+			return nil, err
 		}
-		if len(all) == 0 {
+		switch {
+		case len(all) > 0:
+		case secure:
+			addresses = []string{secureAddress}
+		default:
 			addresses = []string{plainAddress}
-			if secure {
-				addresses = []string{secureAddress}
-			}
 		}
 	}
 	for _, address := range addresses {
 		l, err := endpoint.Listen(ctx, address)
 		if err != nil {
-			return all, "", err
+			return nil, err
 		}
 		all = append(all, l)
 	}
-	scheme := "https"
-	if !secure {
-		scheme = "http"
-		for _, l := range all {
-			if !endpoint.Local(l) && !v.request.BehindProxy {
-				err := fmt.Errorf("%s can be reached from other machines, and engines use network mirrors only over HTTPS", l.Addr())
-				return all, "", report.Usage(sources.WithHint(err, "use --cert and --key, or --self-signed; or --behind-proxy if a proxy in front has a certificate"))
-			}
+	for _, l := range all {
+		if !secure && !v.request.BehindProxy && !endpoint.Local(l) {
+			err := fmt.Errorf("%s can be reached from other machines, and engines use network mirrors only over HTTPS", l.Addr())
+			const hint = "use --cert and --key, or --self-signed; or --behind-proxy if a proxy in front has a certificate"
+			return nil, report.Usage(sources.WithHint(err, hint))
 		}
 	}
-	if v.request.SelfSigned {
-		if err := v.selfSign(ctx, all); err != nil {
-			return all, "", err
-		}
+	if v.request.SelfSigned { // an authority is made only if the server can listen
+		err = v.selfSign(all)
 	}
-	if host := v.reachedAt(all); host != "" {
-		url = scheme + "://" + host + "/"
-	}
-	return all, url, nil
+	return all, err
 }
 
-// reachedAt returns the HOST:PORT at which clients reach the server, or nothing if it has only sockets.
-func (v *serving) reachedAt(all []net.Listener) string {
+// url returns the base URL for clients, or nothing if the server has only sockets.
+func (v *serving) url(all []net.Listener) string {
+	scheme := "http://"
+	if v.certificate != nil {
+		scheme = "https://"
+	}
 	if v.request.Name != "" {
-		return v.request.Name
+		return scheme + v.request.Name + "/"
 	}
 	for _, l := range all {
 		tcp, ok := l.Addr().(*net.TCPAddr)
 		if !ok {
 			continue
 		}
-		host, port := tcp.IP.String(), fmt.Sprint(tcp.Port)
+		host := tcp.IP.String()
 		switch {
 		case tcp.IP.IsLoopback():
 			host = "localhost"
@@ -376,10 +349,10 @@ func (v *serving) reachedAt(all []net.Listener) string {
 			name, _ := os.Hostname()
 			host = cmp.Or(name, "localhost")
 		}
-		if port == "443" && v.certificate != nil {
-			return host
+		if tcp.Port != 443 || v.certificate == nil {
+			host = net.JoinHostPort(host, fmt.Sprint(tcp.Port))
 		}
-		return net.JoinHostPort(host, port)
+		return scheme + host + "/"
 	}
 	return ""
 }
@@ -400,12 +373,11 @@ func (v *serving) warnUnindexed(ctx context.Context) {
 	}
 	var without []error
 	for _, p := range providers {
-		if !v.open.Exists(p.String() + "/index.json") {
-			without = append(without, &sources.ProviderError{Provider: p, Err: errors.New("not served: the mirror has no index.json for it")})
+		if _, err := os.Lstat(filepath.Join(v.dir, filepath.FromSlash(p.String()), fsmirror.Index)); err != nil {
+			err := errors.New("not served: the mirror has no index.json for it")
+			err = sources.WithHint(err, "larder mirror index %s writes it, for packed packages", site.ShellQuoted(v.request.Dir))
+			without = append(without, &sources.ProviderError{Provider: p, Err: err})
 		}
-	}
-	for i, err := range without {
-		without[i] = sources.WithHint(err, "larder mirror index %s writes it, for packed packages", site.ShellQuoted(v.request.Dir))
 	}
 	v.Output.WarnAll(without)
 }

@@ -12,7 +12,6 @@ import (
 
 	"github.com/larder-cli/larder/cmd/larder/site"
 	"github.com/larder-cli/larder/fsmirror/server"
-	"github.com/larder-cli/larder/sources/disk"
 	"github.com/larder-cli/larder/sources/sourcetest"
 )
 
@@ -50,21 +49,21 @@ var (
 )
 
 // The URL has a name that clients can use: that of the certificate, if other machines can connect.
-func TestReachedAt(t *testing.T) {
+func TestURL(t *testing.T) {
 	for _, c := range []struct {
 		name, certified string
 		listeners       []net.Listener
 		want            string
 	}{
-		{"", "mirror.test", []net.Listener{anywhere}, "mirror.test"},
-		{"", "mirror.test", []net.Listener{socket, oneIP}, "mirror.test:8443"},
-		{"", "mirror.test", []net.Listener{here}, "localhost:8443"},
+		{"", "mirror.test", []net.Listener{anywhere}, "https://mirror.test/"},
+		{"", "mirror.test", []net.Listener{socket, oneIP}, "https://mirror.test:8443/"},
+		{"", "mirror.test", []net.Listener{here}, "https://localhost:8443/"},
 		{"", "mirror.test", []net.Listener{socket}, ""},
-		{"", "", []net.Listener{oneIP}, "192.0.2.1:8443"},
-		{"other.test:1", "mirror.test", []net.Listener{anywhere}, "other.test:1"},
+		{"", "", []net.Listener{oneIP}, "https://192.0.2.1:8443/"},
+		{"other.test:1", "mirror.test", []net.Listener{anywhere}, "https://other.test:1/"},
 	} {
 		v := &serving{request: ServeRequest{Name: c.name, Cert: "cert"}, certified: c.certified, certificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return nil, nil }}
-		sourcetest.Equal(t, v.reachedAt(c.listeners), c.want, "%+v", c)
+		sourcetest.Equal(t, v.url(c.listeners), c.want, "%+v", c)
 	}
 }
 
@@ -80,10 +79,8 @@ func TestServedHosts(t *testing.T) {
 
 // Pages take bounded memory: more are refused while clients are receiving many.
 func TestPagesAreBounded(t *testing.T) {
-	dir, err := disk.Open(t.TempDir())
-	sourcetest.Check(t, err)
-	defer dir.Close()
-	p := newPage(&serving{dir: dir.Path(""), handler: server.New(t.Context(), dir, server.Options{})}, nil)
+	dir := t.TempDir()
+	p := newPage(&serving{dir: dir, handler: server.New(t.Context(), dir, server.Options{})}, nil)
 	p.read = time.Now()
 	get := func() error {
 		return p.serve(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "https://mirror.test/?q=thing", nil))

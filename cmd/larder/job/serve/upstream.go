@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"net"
 	"net/url"
 	"slices"
 	"strings"
@@ -50,9 +49,10 @@ func newUpstream(ctx context.Context, m *site.Root, v *serving) (*upstream, erro
 		if _, err := locked(ctx); err != nil {
 			return nil, err
 		}
-		u.budget = newBudget(v.request.MaxSize, locked, u.admit)
+		u.budget = &budget{most: v.request.MaxSize, locked: locked, admit: u.admit, last: map[sources.PackageID]time.Time{}}
 	}
-	m.Expected = u.expects
+	expected := u.expected()
+	m.Expected = func(host string) bool { return slices.Contains(expected, host) }
 	_, err := u.current(ctx) // errors of the configuration end the command
 	return u, err
 }
@@ -94,8 +94,16 @@ func (u *upstream) current(ctx context.Context) (sources.Source, error) {
 	return u.source, nil
 }
 
-// admit returns an error for a provider whose host nothing names: clients must not make the server send requests to any
-// host that they like.
+// sourceOf returns the source of a provider, or an error if nothing names its host: clients must not make the server
+// send requests to any host that they like.
+func (u *upstream) sourceOf(ctx context.Context, p sources.Provider) (sources.Source, error) {
+	if err := u.admit(p); err != nil {
+		return nil, err
+	}
+	return u.current(ctx)
+}
+
+// admit returns an error for a provider whose host nothing names.
 func (u *upstream) admit(p sources.Provider) error {
 	if slices.Contains(u.NamedHosts(), p.Host) {
 		return nil
@@ -104,52 +112,38 @@ func (u *upstream) admit(p sources.Provider) error {
 	return sources.WithHint(err, `to allow it, add "%s/*/*" to the include of a method in the server's configuration, or to allow in its policy`, p.Host)
 }
 
-// expects reports whether the configuration or the policy names a host, or whether it is that of a proxy.
-func (u *upstream) expects(name string) bool {
-	named := func(h sources.Host) bool {
-		host := h.ASCII()
-		if only, _, err := net.SplitHostPort(host); err == nil {
-			host = only
-		}
-		return host == name
+// expected returns the hosts that the configuration or the policy names, without ports, and those of proxies.
+func (u *upstream) expected() (names []string) {
+	hosts := u.NamedHosts()
+	var urls []string
+	for _, services := range u.Config.Hosts {
+		urls = slices.AppendSeq(urls, maps.Values(services))
 	}
-	inURL := func(text string) bool {
-		at, err := url.Parse(text)
-		return err == nil && at.Hostname() == name
-	}
-	if slices.ContainsFunc(u.NamedHosts(), named) {
-		return true
-	}
-	for h, services := range u.Config.Hosts {
-		if named(h) || slices.ContainsFunc(slices.Collect(maps.Values(services)), inURL) {
-			return true
+	for _, m := range u.Config.Methods {
+		if urls = append(urls, m.URL); m.Kind == cliconfig.OCIMirror {
+			hosts = append(hosts, sources.Host(m.Template.Registry()))
 		}
 	}
-	for h := range u.Config.HostOptions {
-		if named(h) {
-			return true
-		}
+	for _, h := range hosts {
+		urls = append(urls, "https://"+h.ASCII())
 	}
-	if slices.ContainsFunc(u.Config.Methods, func(m cliconfig.Method) bool {
-		return m.URL != "" && inURL(m.URL) || m.Kind == cliconfig.OCIMirror && named(sources.Host(m.Template.Registry()))
-	}) {
-		return true
+	for _, text := range urls {
+		if at, err := url.Parse(text); err == nil {
+			names = append(names, at.Hostname())
+		}
 	}
 	for _, scheme := range []string{"http", "https"} {
 		proxy, err := u.Config.Proxy(&url.URL{Scheme: scheme, Host: "registry.terraform.io"})
-		if err == nil && proxy != nil && proxy.Hostname() == name {
-			return true
+		if err == nil && proxy != nil {
+			names = append(names, proxy.Hostname())
 		}
 	}
-	return false
+	return names
 }
 
 // Versions implements [server.Upstream].
 func (u *upstream) Versions(ctx context.Context, p sources.Provider) ([]sources.Version, error) {
-	if err := u.admit(p); err != nil {
-		return nil, err
-	}
-	from, err := u.current(ctx)
+	from, err := u.sourceOf(ctx, p)
 	if err != nil {
 		return nil, err
 	}
@@ -170,90 +164,93 @@ const mostPlatforms = 200
 // atOnce is how many platforms of a version are queried at the same time.
 const atOnce = 8
 
-// platforms returns the platforms of a version, and the source that has it.
-func (u *upstream) platforms(ctx context.Context, r sources.Release) (sources.Source, []sources.Platform, error) {
-	if err := u.admit(r.Provider); err != nil {
-		return nil, nil, err
-	}
-	from, err := u.current(ctx)
-	if err != nil {
-		return nil, nil, err
-	}
+// platformsOf returns the platforms of a version in a source.
+func platformsOf(ctx context.Context, from sources.Source, r sources.Release) ([]sources.Platform, error) {
 	listing, err := from.Versions(ctx, r.Provider)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	platforms := listing.Details[r.Version].Platforms
-	if detailer, ok := from.(sources.Detailer); ok && platforms == nil {
-		detail, err := detailer.Detail(ctx, r)
-		if err != nil {
-			return nil, nil, err
+	detail := listing.Details[r.Version]
+	if detailer, ok := from.(sources.Detailer); ok && detail.Platforms == nil {
+		if detail, err = detailer.Detail(ctx, r); err != nil {
+			return nil, err
 		}
-		platforms = detail.Platforms
 	}
-	if len(platforms) == 0 {
-		return nil, nil, sources.ErrNotFound
+	switch all := detail.Platforms; {
+	case len(all) == 0:
+		return nil, sources.ErrNotFound
+	case len(all) > mostPlatforms:
+		return nil, fmt.Errorf("%s has %d platforms", r, len(all))
+	default:
+		return all, nil
 	}
-	if len(platforms) > mostPlatforms {
-		return nil, nil, fmt.Errorf("%s has %d platforms", r, len(platforms))
-	}
-	return from, platforms, nil
 }
 
 // Archives implements [server.Upstream].
 func (u *upstream) Archives(ctx context.Context, r sources.Release) (offer server.Offer, err error) {
-	from, platforms, err := u.platforms(ctx, r)
+	from, err := u.sourceOf(ctx, r.Provider)
 	if err != nil {
 		return offer, err
 	}
-	all := map[sources.Platform][]sources.Hash{}
-	offer.Archives = all
-	if pkg, err := from.Package(ctx, packageFor(r, platforms[0])); err == nil && pkg.Signed != nil {
-		if pkg.Kind == sources.FromRegistry { // clients get the hashes of all platforms
-			if _, err := u.Judge().VerifyFile(ctx, r.Provider, pkg.Signed, pkg.Filename, pkg.Hashes[0]); err != nil {
-				return offer, err
-			}
-		}
+	platforms, err := platformsOf(ctx, from, r)
+	if err != nil {
+		return offer, err
+	}
+	packageFor := func(ctx context.Context, platform sources.Platform) (sources.Package, error) {
+		return from.Package(ctx, sources.PackageID{Provider: r.Provider, Version: r.Version, Platform: platform})
+	}
+	if pkg, err := packageFor(ctx, platforms[0]); err == nil && pkg.Signed != nil {
 		if files, err := evidence.Pack(pkg.Signed); err == nil {
 			offer.Evidence = &files
 		}
-		if sums, err := trust.ParseSums(pkg.Signed.Sums); err == nil && pkg.Kind == sources.FromRegistry {
-			for platform, zh := range sums.Archives(r.Provider, r.Version) {
-				if slices.Contains(platforms, platform) {
-					all[platform] = []sources.Hash{zh}
-				}
-			}
-			if len(all) > 0 { // otherwise fetching an archive says what is wrong
-				return offer, nil
+		if pkg.Kind == sources.FromRegistry {
+			offer.Archives, err = u.signedArchives(ctx, r, pkg, platforms)
+			if err != nil || len(offer.Archives) > 0 { // otherwise fetching an archive says what is wrong
+				return offer, err
 			}
 		}
 	}
 	var mu sync.Mutex
+	offer.Archives = map[sources.Platform][]sources.Hash{}
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(atOnce)
 	for _, platform := range platforms {
 		group.Go(func() error {
-			pkg, err := from.Package(ctx, packageFor(r, platform))
+			pkg, err := packageFor(ctx, platform)
 			if errors.Is(err, sources.ErrNotFound) || err == nil && pkg.Location.Dir != "" { // which has no archive
 				return nil
 			}
 			mu.Lock()
 			defer mu.Unlock()
-			all[platform] = pkg.Hashes
+			offer.Archives[platform] = pkg.Hashes
 			return err
 		})
 	}
 	if err := group.Wait(); err != nil {
 		return server.Offer{}, err
 	}
-	if len(all) == 0 {
+	if len(offer.Archives) == 0 {
 		return server.Offer{}, sources.ErrNotFound
 	}
 	return offer, nil
 }
 
-func packageFor(r sources.Release, platform sources.Platform) sources.PackageID {
-	return sources.PackageID{Provider: r.Provider, Version: r.Version, Platform: platform}
+// signedArchives returns the hashes of all platforms in the signed checksums of a package, which it verifies.
+func (u *upstream) signedArchives(
+	ctx context.Context, r sources.Release, pkg sources.Package, platforms []sources.Platform,
+) (map[sources.Platform][]sources.Hash, error) {
+	if _, err := u.Judge().VerifyFile(ctx, r.Provider, pkg.Signed, pkg.Filename, pkg.Hashes[0]); err != nil {
+		return nil, err
+	}
+	all := map[sources.Platform][]sources.Hash{}
+	if sums, err := trust.ParseSums(pkg.Signed.Sums); err == nil {
+		for platform, zh := range sums.Archives(r.Provider, r.Version) {
+			if slices.Contains(platforms, platform) {
+				all[platform] = []sources.Hash{zh}
+			}
+		}
+	}
+	return all, nil
 }
 
 // tooLarge is the error of an archive of more than limit bytes.
@@ -271,10 +268,7 @@ func (u *upstream) Fetch(ctx context.Context, id sources.PackageID, to *server.A
 			u.Output.WarnOf(fmt.Errorf("not served: %w", sources.InPackage(id, err)))
 		}
 	}()
-	if err := u.admit(id.Provider); err != nil {
-		return err
-	}
-	from, err := u.current(ctx)
+	from, err := u.sourceOf(ctx, id.Provider)
 	if err != nil {
 		return err
 	}
