@@ -5,20 +5,18 @@ import (
 	"slices"
 
 	"github.com/larder-cli/larder/sources"
-	"github.com/larder-cli/larder/sources/evidence"
 )
 
 // Contents describe a mirror for a comparison: the hashes of its packages, and its evidence.
 type Contents struct {
 	Packages map[sources.PackageID][]sources.Hash
 
-	// The files have no origin: where evidence came from makes no difference.
-	evidence map[sources.Release][len(evidence.Names)]File
+	evidence map[sources.Release]string // checksums of the files except the origin, which makes no difference
 }
 
 // NewContents returns empty contents.
 func NewContents() Contents {
-	return Contents{map[sources.PackageID][]sources.Hash{}, map[sources.Release][len(evidence.Names)]File{}}
+	return Contents{map[sources.PackageID][]sources.Hash{}, map[sources.Release]string{}}
 }
 
 // Forget removes a release, or all releases of its provider if it has no version.
@@ -27,7 +25,7 @@ func (c Contents) Forget(r sources.Release) {
 		return other == r || r.Version == sources.Version{} && other.Provider == r.Provider
 	}
 	maps.DeleteFunc(c.Packages, func(id sources.PackageID, _ []sources.Hash) bool { return is(id.Release()) })
-	maps.DeleteFunc(c.evidence, func(other sources.Release, _ [len(evidence.Names)]File) bool { return is(other) })
+	maps.DeleteFunc(c.evidence, func(other sources.Release, _ string) bool { return is(other) })
 }
 
 // Contents returns the contents of a mirror or a bundle with this manifest.
@@ -53,14 +51,21 @@ func (c Contents) AddEvidence(r sources.Release, signed *sources.Signed) error {
 }
 
 func (c Contents) add(e Evidence) {
-	e.Files[slices.Index(evidence.Names[:], "origin")] = File{}
-	c.evidence[e.Release] = e.Files
+	sums := ""
+	for _, f := range e.Files {
+		if f.Name != "origin" {
+			sums += string(f.SHA256[:])
+		}
+	}
+	c.evidence[e.Release] = sums
 }
 
-// Add adds other contents.
-func (c Contents) Add(other Contents) {
-	maps.Copy(c.Packages, other.Packages)
-	maps.Copy(c.evidence, other.evidence)
+// hashes returns the hashes that identify the package, without mere claims.
+func (p Package) hashes() []sources.Hash {
+	if p.Unpacked() {
+		return []sources.Hash{p.H1}
+	}
+	return []sources.Hash{p.ZH, p.H1}
 }
 
 // A Difference is a package, or the evidence for a release, that differs between two mirrors or

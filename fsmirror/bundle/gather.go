@@ -3,7 +3,6 @@ package bundle
 import (
 	"cmp"
 	"context"
-	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -58,15 +57,12 @@ func Gather(ctx context.Context, roots []Root, engine string, warn func(error)) 
 }
 
 func gatherEngine(ctx context.Context, file string) (Payload, error) {
-	f, err := newPayloadFile(ctx, filepath.Base(file), file)
+	f, err := readFile(ctx, filepath.Base(file), file)
 	if err == nil && f.Size == 0 {
 		err = fmt.Errorf("%s is empty", file)
 	}
 	f.Executable = true
-	if disk.Hidden(file) != 0 {
-		f.private = file
-	}
-	p := Payload{Kind: EngineBinary, Files: []PayloadFile{f}}
+	p := Payload{Kind: EngineBinary, Files: []File{f}}
 	if err == nil {
 		if err = p.check(); err != nil {
 			err = sources.WithHint(err, "rename it to terraform or tofu, with or without a version: tofu-1.10.0")
@@ -75,10 +71,10 @@ func gatherEngine(ctx context.Context, file string) (Payload, error) {
 	return p, err
 }
 
-// newPayloadFile reads a file for its size and checksum.
-func newPayloadFile(ctx context.Context, name, file string) (PayloadFile, error) {
+// readFile reads a file for its size and checksum.
+func readFile(ctx context.Context, name, file string) (File, error) {
 	sum, size, err := disk.HashFile(ctx, file, archive.MaxSize)
-	return PayloadFile{File: File{name, size, sum}, source: source{open: fileOpener(file)}}, err
+	return File{Name: name, Size: size, SHA256: sum, source: source{path: file}}, err
 }
 
 // A gathering collects the modules of a root module.
@@ -87,10 +83,8 @@ type gathering struct {
 	base  string   // the modules, without links in the path
 	above []string // directories from base to the one that is being read, without links
 	left  int      // how many more files fit
-	files []PayloadFile
-
-	private string // path that not all users can read; empty if there is none
-	warn    func(error)
+	files []File
+	warn  func(error)
 }
 
 // modules returns the directory that contains the modules.
@@ -100,16 +94,10 @@ func (g *gathering) run(ctx context.Context) (err error) {
 	if g.base, err = disk.Resolve(g.modules()); err != nil {
 		return err
 	}
-	if disk.Hidden(g.base) != 0 {
-		g.private = g.base
-	}
 	if err := g.dir(ctx, "", g.base); err != nil {
 		return err
 	}
-	for i := range g.files {
-		g.files[i].private = g.private
-	}
-	slices.SortFunc(g.files, func(a, b PayloadFile) int { return cmp.Compare(a.Name, b.Name) })
+	slices.SortFunc(g.files, func(a, b File) int { return cmp.Compare(a.Name, b.Name) })
 	return g.portManifest()
 }
 
@@ -137,24 +125,19 @@ func (g *gathering) dir(ctx context.Context, name, at string) error {
 }
 
 // entry collects a file, or the files in a directory.
-func (g *gathering) entry(ctx context.Context, name, at string) error {
+func (g *gathering) entry(ctx context.Context, name, link string) error {
+	at, err := disk.Resolve(link)
+	if errors.Is(err, fs.ErrNotExist) {
+		g.warn(fmt.Errorf("not in the bundle: %s is a broken link", link))
+		return nil
+	}
+	if err == nil {
+		err = g.checkTarget(link, at)
+	}
+	if err != nil {
+		return err
+	}
 	info, err := os.Lstat(at)
-	if err == nil && disk.IsLink(info.Mode()) {
-		link := at
-		if at, err = disk.Resolve(link); errors.Is(err, fs.ErrNotExist) {
-			g.warn(fmt.Errorf("not in the bundle: %s is a broken link", link))
-			return nil
-		}
-		if err == nil {
-			err = g.checkTarget(link, at)
-		}
-		if err == nil {
-			info, err = os.Lstat(at)
-		}
-	}
-	if err == nil && disk.HiddenBy(info) != 0 {
-		g.private = cmp.Or(g.private, at)
-	}
 	switch {
 	case err != nil:
 		return err
@@ -163,7 +146,7 @@ func (g *gathering) entry(ctx context.Context, name, at string) error {
 	case g.left == len(g.files):
 		return sources.WithHint(fmt.Errorf("%s: more than %d files in modules", g.base, maxFiles), "create several bundles, each for some of the root modules")
 	}
-	f, err := newPayloadFile(ctx, name, at)
+	f, err := readFile(ctx, name, at)
 	f.Executable = info.Mode()&0o111 != 0
 	g.files = append(g.files, f)
 	return err
@@ -182,7 +165,7 @@ func (g *gathering) checkTarget(link, target string) error {
 // portManifest checks that the modules in the engine's list are there. If the data
 // directory doesn't have the same name as in bundles, it replaces the name in the list.
 func (g *gathering) portManifest() error {
-	i := slices.IndexFunc(g.files, func(f PayloadFile) bool { return f.Name == modulesManifest })
+	i := slices.IndexFunc(g.files, func(f File) bool { return f.Name == modulesManifest })
 	file := filepath.Join(g.base, modulesManifest)
 	data, err := disk.ReadFile(file, maxModulesManifest)
 	if err != nil {
@@ -201,7 +184,7 @@ func (g *gathering) portManifest() error {
 		if !ok {
 			continue
 		}
-		if !slices.ContainsFunc(g.files, func(f PayloadFile) bool { return strings.HasPrefix(f.Name, inside+"/") }) {
+		if !slices.ContainsFunc(g.files, func(f File) bool { return strings.HasPrefix(f.Name, inside+"/") }) {
 			return sources.WithHint(fmt.Errorf("%s lists %s, which is missing", file, name), "run terraform get or tofu get in %s first", g.Dir)
 		}
 		if ported := path.Join(DataPath, modulesName, inside); ported != name {
@@ -214,8 +197,9 @@ func (g *gathering) portManifest() error {
 	if data, err = json.Marshal(document); err != nil {
 		return err
 	}
-	f := &g.files[i]
-	f.Size, f.SHA256, f.open = int64(len(data)), sha256.Sum256(data), opener(data)
+	ported := newFile(modulesManifest, data)
+	ported.path = g.files[i].path
+	g.files[i] = ported
 	return nil
 }
 
