@@ -19,18 +19,17 @@ import (
 	"github.com/larder-cli/larder/sources/store"
 )
 
-// A Bundle is an open bundle. Each member is where the manifest places it: that has been
-// verified, or is when the member is read. The contents of the members have not been read yet.
+// A Bundle is an open bundle. Each member is where the manifest places it. The contents of the members have not been
+// read yet.
 type Bundle struct {
 	Manifest Manifest
 
 	layout
-	name    string
-	r       io.ReaderAt
-	close   func() error
-	checked int            // members that are where the manifest places them
-	hidden  fs.FileMode    // see [disk.Hidden]
-	index   map[string]int // of members, by their names
+	name   string
+	r      io.ReaderAt
+	close  func() error
+	hidden fs.FileMode    // see [disk.Hidden]
+	index  map[string]int // of members, by their names
 }
 
 // Open opens the bundle in a file. The error is a [store.Finding] if the file is not a
@@ -62,37 +61,7 @@ func read(r io.ReaderAt, size int64, name string) (*Bundle, error) {
 	case size > b.size:
 		return nil, b.broken(fmt.Errorf("%d bytes too long", size-b.size))
 	}
-	return b, b.check(len(b.members))
-}
-
-// Receive reads the manifest of a bundle that arrives in r, such as standard input. Messages
-// contain the name. The rest is read, and its structure verified, with the packages.
-func Receive(r io.Reader, name string) (*Bundle, error) {
-	b := &Bundle{name: name, r: &stream{r: r}, close: func() error { return nil }}
-	return b, b.readManifest()
-}
-
-// A stream reads from beginning to end. It skips the bytes that its readers skip.
-type stream struct {
-	r  io.Reader
-	at int64
-}
-
-// ReadAt implements [io.ReaderAt], for offsets that never decrease.
-func (s *stream) ReadAt(p []byte, off int64) (int, error) {
-	if off < s.at {
-		return 0, errors.New("read out of turn")
-	}
-	skipped, err := io.CopyN(io.Discard, s.r, off-s.at)
-	n := 0
-	if err == nil {
-		n, err = io.ReadFull(s.r, p)
-	}
-	s.at += skipped + int64(n)
-	if errors.Is(err, io.EOF) { // the reader of a member expects more
-		err = io.ErrUnexpectedEOF
-	}
-	return n, err
+	return b, b.check()
 }
 
 // ReadManifest reads a manifest from a file. The file contains the manifest only, or
@@ -134,7 +103,7 @@ const hintCopy = "copy the bundle again"
 
 // broken returns the finding for an error of reading the structure.
 func (b *Bundle) broken(err error) error {
-	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+	if errors.Is(err, io.EOF) {
 		err = sources.WithHint(errTruncated, hintCopy)
 	}
 	return b.finding(BrokenBundle, nil, err)
@@ -144,7 +113,7 @@ func (b *Bundle) broken(err error) error {
 func (b *Bundle) readManifest() error {
 	head := make([]byte, block)
 	n, err := b.r.ReadAt(head, 0)
-	if n == 0 && err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
+	if err != nil && !errors.Is(err, io.EOF) {
 		return err
 	}
 	h, err := tar.NewReader(bytes.NewReader(head[:n])).Next()
@@ -172,7 +141,6 @@ func (b *Bundle) readManifest() error {
 	for i, e := range b.members {
 		b.index[e.Name] = i
 	}
-	b.checked = 1
 	return nil
 }
 
@@ -182,20 +150,14 @@ func foreign(head []byte) error {
 		return sources.WithHint(fmt.Errorf("compressed with %s", name), "decompress it first: %s FILE > bundle.tar", command)
 	}
 	if len(head) < block && strings.HasPrefix(manifestPath, string(head[:min(len(head), len(manifestPath))])) {
-		return io.ErrUnexpectedEOF
+		return io.EOF
 	}
 	return sources.WithHint(errNoBundle, "use a file written by larder bundle create or larder cache export")
 }
 
-// check compares all bytes that are not contents with those that the manifest determines, up to the contents of member n,
-// or up to the end after the last member.
-func (b *Bundle) check(n int) error {
-	for ; b.checked <= n; b.checked++ {
-		want, end, what := b.tail, b.size, "the end"
-		if b.checked < len(b.members) {
-			e := b.members[b.checked]
-			want, end, what = e.before, e.offset, fmt.Sprintf("%.255q", e.Name)
-		}
+// check compares all bytes that are not contents with those that the manifest determines.
+func (b *Bundle) check() error {
+	same := func(want []byte, end int64, what string) error {
 		got := make([]byte, len(want))
 		if _, err := b.r.ReadAt(got, end-int64(len(want))); err != nil {
 			return b.broken(err)
@@ -203,45 +165,19 @@ func (b *Bundle) check(n int) error {
 		if !bytes.Equal(got, want) {
 			return b.broken(fmt.Errorf("%s is not where the manifest places it, or not in the form that larder writes", what))
 		}
+		return nil
 	}
-	return nil
-}
-
-// Finish verifies the structure of the rest of a bundle that arrives.
-func (b *Bundle) Finish() error {
-	if err := b.check(len(b.members)); err != nil {
-		return err
-	}
-	if s, ok := b.r.(*stream); ok {
-		if n, _ := io.ReadFull(s.r, make([]byte, 1)); n > 0 {
-			return b.broken(errors.New("too long"))
+	for _, e := range b.members {
+		if err := same(e.before, e.offset, fmt.Sprintf("%.255q", e.Name)); err != nil {
+			return err
 		}
 	}
-	return nil
+	return same(b.tail, b.size, "the end")
 }
 
-// A contents reader reads the unverified contents of a member. The error is a [store.Finding], unless the bundle
-// cannot be read.
-type contents struct {
-	*io.SectionReader
-	bundle *Bundle
-	member int
-}
-
-// Read implements [io.Reader]. It verifies the structure up to there first.
-func (c contents) Read(p []byte) (n int, err error) {
-	if err := c.bundle.check(c.member); err != nil {
-		return 0, err
-	}
-	n, err = c.SectionReader.Read(p)
-	if errors.Is(err, io.ErrUnexpectedEOF) {
-		err = c.bundle.broken(err)
-	}
-	return n, err
-}
-
-func (b *Bundle) contents(e member) contents {
-	return contents{io.NewSectionReader(b.r, e.offset, e.Size), b, b.index[e.Name]}
+// contents returns the unverified contents of a member.
+func (b *Bundle) contents(e member) *io.SectionReader {
+	return io.NewSectionReader(b.r, e.offset, e.Size)
 }
 
 // archive returns the member for a package.
@@ -271,9 +207,7 @@ func (b *Bundle) copy(ctx context.Context, w io.Writer, e member) error {
 	return b.finding(store.Changed, &e.pkg.ID, err)
 }
 
-// Payload returns the unverified contents of a package, for a store. A bundle that [Receive]
-// reads has each only once, in the order of the manifest. An error of the bundle itself is a
-// [store.Finding].
+// Payload returns the unverified contents of a package, for a store.
 func (b *Bundle) Payload(p Package) sources.Payload {
 	if !p.Unpacked() {
 		return sources.Payload{Arriving: b.contents(b.archive(p)), Hidden: b.hidden}
