@@ -235,7 +235,7 @@ func findEvidence(dir string, packages []Package) (all []Evidence, err error) {
 
 // newEvidence describes the evidence for a release.
 func newEvidence(r sources.Release, signed *sources.Signed) (Evidence, error) {
-	e := Evidence{Release: r, signed: signed}
+	e := Evidence{Release: r, Path: evidence.Path(r.Provider, r.Version), signed: signed}
 	files, err := evidence.Pack(signed)
 	for i, data := range files {
 		e.Files = append(e.Files, newFile(evidence.Names[i], data))

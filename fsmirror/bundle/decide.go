@@ -1,7 +1,7 @@
 package bundle
 
 import (
-	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -9,6 +9,7 @@ import (
 
 	"github.com/larder-cli/larder/fsmirror"
 	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/store"
 )
 
 // checkBase checks that the mirror has the base of the bundle.
@@ -38,21 +39,12 @@ func (in *importer) decide(ctx context.Context) error {
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	there := map[sources.Release][]fsmirror.Package{}
+	there := map[sources.PackageID][]fsmirror.Package{}
 	for _, p := range found {
-		r := p.ID.Release()
-		there[r] = append(there[r], p)
+		there[p.ID] = append(there[p.ID], p)
 	}
-	merged := map[sources.Release]bool{}
 	for _, p := range in.bundle.Manifest.Packages {
-		r := p.ID.Release()
-		if !merged[r] && !p.Unpacked() { // evidence for an unpacked package is a claim
-			if err := in.mergeEvidence(ctx, p.ID, there[r]); err != nil {
-				return err
-			}
-			merged[r] = true
-		}
-		a, err := in.fate(ctx, p, there[r])
+		a, err := in.fate(ctx, p, there[p.ID])
 		if err != nil {
 			return err
 		}
@@ -61,38 +53,21 @@ func (in *importer) decide(ctx context.Context) error {
 	return nil
 }
 
-// mergeEvidence merges the bundle's evidence with that of the mirror, as the mirror does when it stores the first package
-// of a release. It fails if the mirror has better evidence, or if the result doesn't cover a package that is there.
-func (in *importer) mergeEvidence(ctx context.Context, id sources.PackageID, there []fsmirror.Package) error {
-	old, _ := in.mirror.Evidence(id.Provider, id.Version)
-	if old == nil { // there is none that can be read
-		return nil
+// verified returns what the evidence of the bundle proves about a package, merged with that of the mirror, as the mirror
+// merges it when it stores the package: there, better evidence stays.
+func (in *importer) verified(ctx context.Context, p Package) (v Verified, err error) {
+	r := p.ID.Release()
+	signed := in.signed[r]
+	var downgrade error
+	if old, _ := in.mirror.Evidence(r.Provider, r.Version); old != nil && !p.Unpacked() {
+		signed, downgrade = in.opts.Judge.Merge(ctx, r.Provider, old, signed)
 	}
-	merged, err := in.opts.Judge.Merge(ctx, id.Provider, old, in.signed[id.Release()])
-	if ctx.Err() != nil {
-		return ctx.Err()
+	v, err = p.verified(ctx, in.opts.Judge, signed)
+	if err == nil || ctx.Err() != nil {
+		return v, cmp.Or(ctx.Err(), err)
 	}
-	if err != nil {
-		err = sources.InPackage(id, fmt.Errorf("the mirror has better evidence than the bundle: %w", err))
-		return sources.WithHint(err,
-			"find out where the bundle comes from; to accept its evidence, remove this version from the mirror first")
-	}
-	in.signed[id.Release()] = merged
-	if bytes.Equal(merged.Sums, old.Sums) {
-		return nil
-	}
-	for _, found := range there {
-		_, inBundle := find(in.bundle.Manifest.Packages, found.ID)
-		s, err := in.mirror.Find(ctx, found)
-		if inBundle || err != nil || s.ZH == "" { // engines could not install a package that can't be read
-			continue
-		}
-		if _, err := in.opts.Judge.Prove(ctx, id.Provider, merged, s.ZH); err != nil {
-			err := fmt.Errorf("%s has a package for %s that the bundle's evidence does not cover", in.dir, found.ID.Platform)
-			return sources.WithHint(sources.InPackage(id, err), "request a bundle with that package")
-		}
-	}
-	return ctx.Err()
+	return v, sources.WithHint(sources.InPackage(p.ID, &store.ReplacedError{Err: err, Downgrade: downgrade}),
+		"find out where the bundle comes from; to accept its evidence, remove this version from the mirror first")
 }
 
 // fate determines what happens to a package. An archive that is broken or has changed is replaced. What the mirror has in
@@ -100,13 +75,10 @@ func (in *importer) mergeEvidence(ctx context.Context, id sources.PackageID, the
 // an archive.
 func (in *importer) fate(ctx context.Context, p Package, there []fsmirror.Package) (a Arrival, err error) {
 	a.How = Added
-	if a.Verified, err = p.verified(ctx, in.opts.Judge, in.signed[p.ID.Release()]); err != nil {
-		return a, in.conflict(p, "has evidence that does not cover it")
+	if a.Verified, err = in.verified(ctx, p); err != nil {
+		return a, err
 	}
 	for _, found := range there {
-		if found.ID != p.ID {
-			continue
-		}
 		s, err := in.mirror.Find(ctx, found)
 		packed := found.Location.Archive != ""
 		switch same := packed && !p.Unpacked(); {

@@ -45,12 +45,15 @@ func Gather(ctx context.Context, roots []Root, engine string, warn func(error)) 
 		if _, err := os.Stat(filepath.Join(r.modules(), modulesManifest)); errors.Is(err, fs.ErrNotExist) {
 			continue
 		}
-		g := gathering{Root: r, left: maxFiles - n, warn: warn}
-		if err := g.run(ctx); err != nil {
+		files, err := filesIn(ctx, r.modules(), maxFiles-n, warn)
+		if err == nil {
+			err = r.portManifest(files)
+		}
+		if err != nil {
 			return nil, err
 		}
-		n += len(g.files)
-		all = append(all, Payload{Kind: RootModules, Root: r.Path, Files: g.files})
+		n += len(files)
+		all = append(all, Payload{Kind: RootModules, Root: r.Path, Files: files})
 	}
 	slices.SortFunc(all, func(a, b Payload) int { return cmp.Compare(a.dir(), b.dir()) })
 	return all, Manifest{Payload: all}.check()
@@ -77,28 +80,28 @@ func readFile(ctx context.Context, name, file string) (File, error) {
 	return File{Name: name, Size: size, SHA256: sum, source: source{path: file}}, err
 }
 
-// A gathering collects the modules of a root module.
+// modules returns the directory that contains the modules.
+func (r Root) modules() string { return filepath.Join(r.DataDir, modulesName) }
+
+// A gathering collects the files in a directory, except git repositories. Links in it are replaced with their targets.
 type gathering struct {
-	Root
-	base  string   // the modules, without links in the path
+	base  string   // the directory, without links in the path
 	above []string // directories from base to the one that is being read, without links
-	left  int      // how many more files fit
+	left  int      // how many files fit
 	files []File
 	warn  func(error)
 }
 
-// modules returns the directory that contains the modules.
-func (r Root) modules() string { return filepath.Join(r.DataDir, modulesName) }
-
-func (g *gathering) run(ctx context.Context) (err error) {
-	if g.base, err = disk.Resolve(g.modules()); err != nil {
-		return err
+// filesIn returns the files in a directory, sorted by name. It calls warn for links that lead nowhere.
+func filesIn(ctx context.Context, dir string, most int, warn func(error)) ([]File, error) {
+	base, err := disk.Resolve(dir)
+	if err != nil {
+		return nil, err
 	}
-	if err := g.dir(ctx, "", g.base); err != nil {
-		return err
-	}
+	g := gathering{base: base, left: most, warn: warn}
+	err = g.dir(ctx, "", base)
 	slices.SortFunc(g.files, func(a, b File) int { return cmp.Compare(a.Name, b.Name) })
-	return g.portManifest()
+	return g.files, err
 }
 
 // dir collects the files in a directory. The name is relative to the modules; at is the
@@ -164,9 +167,9 @@ func (g *gathering) checkTarget(link, target string) error {
 
 // portManifest checks that the modules in the engine's list are there. If the data
 // directory doesn't have the same name as in bundles, it replaces the name in the list.
-func (g *gathering) portManifest() error {
-	i := slices.IndexFunc(g.files, func(f File) bool { return f.Name == modulesManifest })
-	file := filepath.Join(g.base, modulesManifest)
+func (r Root) portManifest(files []File) error {
+	i := slices.IndexFunc(files, func(f File) bool { return f.Name == modulesManifest })
+	file := filepath.Join(r.modules(), modulesManifest)
 	data, err := disk.ReadFile(file, maxModulesManifest)
 	if err != nil {
 		return err
@@ -180,12 +183,12 @@ func (g *gathering) portManifest() error {
 	moved := false
 	for _, m := range document.Modules {
 		name, _ := m["Dir"].(string)
-		inside, ok := g.inside(name)
+		inside, ok := r.inside(name)
 		if !ok {
 			continue
 		}
-		if !slices.ContainsFunc(g.files, func(f File) bool { return strings.HasPrefix(f.Name, inside+"/") }) {
-			return sources.WithHint(fmt.Errorf("%s lists %s, which is missing", file, name), "run terraform get or tofu get in %s first", g.Dir)
+		if !slices.ContainsFunc(files, func(f File) bool { return strings.HasPrefix(f.Name, inside+"/") }) {
+			return sources.WithHint(fmt.Errorf("%s lists %s, which is missing", file, name), "run terraform get or tofu get in %s first", r.Dir)
 		}
 		if ported := path.Join(DataPath, modulesName, inside); ported != name {
 			m["Dir"], moved = ported, true
@@ -198,18 +201,18 @@ func (g *gathering) portManifest() error {
 		return err
 	}
 	ported := newFile(modulesManifest, data)
-	ported.path = g.files[i].path
-	g.files[i] = ported
+	ported.path = files[i].path
+	files[i] = ported
 	return nil
 }
 
 // inside returns the path of an installed module relative to the modules. It returns
 // false for a module that is elsewhere, such as in another directory of the checkout.
-func (g *gathering) inside(dir string) (string, bool) {
+func (r Root) inside(dir string) (string, bool) {
 	at := filepath.FromSlash(dir)
 	if !filepath.IsAbs(at) {
-		at = filepath.Join(g.Dir, at)
+		at = filepath.Join(r.Dir, at)
 	}
-	rel, err := filepath.Rel(g.modules(), at)
+	rel, err := filepath.Rel(r.modules(), at)
 	return filepath.ToSlash(rel), err == nil && filepath.IsLocal(rel) && rel != "."
 }

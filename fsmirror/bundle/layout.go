@@ -10,7 +10,6 @@ import (
 
 	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/disk"
-	"github.com/larder-cli/larder/sources/evidence"
 )
 
 // A layout is where everything is in a bundle. The manifest determines it.
@@ -58,7 +57,7 @@ func (m Manifest) members() (all []member) {
 		}
 	}
 	for _, e := range m.Evidence {
-		add(member{}, evidence.Path(e.Provider, e.Version), e.Files)
+		add(member{}, e.Path, e.Files)
 	}
 	for _, p := range m.Packages {
 		if p.Unpacked() {

@@ -52,6 +52,7 @@ type Package struct {
 // Evidence describes the evidence for a release.
 type Evidence struct {
 	sources.Release `json:"-"`
+	Path            string `json:"path"`  // see [evidence.Path]; determines the release
 	Files           []File `json:"files"` // in the order of [evidence.Names]
 
 	signed *sources.Signed // nil in a bundle that was read
@@ -97,12 +98,6 @@ type (
 		Path     string `json:"path,omitempty"` // none in the base, which is not in the bundle
 		plainPackage
 	}
-	plainEvidence    Evidence
-	evidenceDocument struct {
-		Provider string `json:"provider"`
-		Version  string `json:"version"`
-		plainEvidence
-	}
 )
 
 // MarshalJSON implements [json.Marshaler].
@@ -135,34 +130,6 @@ func (p *Package) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// MarshalJSON implements [json.Marshaler].
-func (e Evidence) MarshalJSON() ([]byte, error) {
-	return json.Marshal(evidenceDocument{e.Provider.String(), e.Version.String(), plainEvidence(e)})
-}
-
-// UnmarshalJSON implements [json.Unmarshaler].
-func (e *Evidence) UnmarshalJSON(data []byte) error {
-	var d evidenceDocument
-	if err := json.Unmarshal(data, &d); err != nil {
-		return err
-	}
-	id, err := sources.ParsePackageID(d.Provider, d.Version, "any_any")
-	*e = Evidence{Release: id.Release(), Files: d.Files}
-	if err == nil && len(e.Files) != len(evidence.Names) {
-		err = fmt.Errorf("%d files instead of %d", len(e.Files), len(evidence.Names))
-	}
-	for i, f := range e.Files {
-		if err == nil && (f.Name != evidence.Names[i] || f.Executable) {
-			err = fmt.Errorf("the file %.99q should be named %q, and not be executable", f.Name, evidence.Names[i])
-		}
-		err = cmp.Or(err, f.check(evidence.Max))
-	}
-	if err != nil {
-		return fmt.Errorf("evidence for %.99q %.99q: %w", d.Provider, d.Version, err)
-	}
-	return nil
-}
-
 // Text returns the manifest as JSON. Equal manifests have equal text.
 func (m Manifest) Text() []byte {
 	m.Packages, m.Evidence = append([]Package{}, m.Packages...), append([]Evidence{}, m.Evidence...) // not null
@@ -185,7 +152,7 @@ func ParseManifest(data []byte) (Manifest, error) {
 		return Manifest{}, sources.WithHint(err, "a newer version of larder may have written it: upgrade larder")
 	}
 	if err == nil {
-		err = doc.check()
+		err = cmp.Or(doc.findReleases(), doc.check())
 	}
 	if err != nil {
 		return Manifest{}, fmt.Errorf("manifest: %w", err)
@@ -255,6 +222,32 @@ func releasesOf(packages []Package) map[sources.Release]bool {
 	return all
 }
 
+// findReleases sets the release of each evidence, and checks its files.
+func (m Manifest) findReleases() error {
+	releases := map[string]sources.Release{}
+	for r := range releasesOf(m.Packages) {
+		releases[evidence.Path(r.Provider, r.Version)] = r
+	}
+	for i := range m.Evidence {
+		e, ok := &m.Evidence[i], false
+		if e.Release, ok = releases[e.Path]; !ok {
+			return fmt.Errorf("%.255q: the manifest lists no package of this version", e.Path)
+		}
+		if len(e.Files) != len(evidence.Names) {
+			return fmt.Errorf("%s: %d files instead of %d", e, len(e.Files), len(evidence.Names))
+		}
+		for i, f := range e.Files {
+			if f.Name != evidence.Names[i] || f.Executable {
+				return fmt.Errorf("%s: the file %.99q should be named %q, and not be executable", e, f.Name, evidence.Names[i])
+			}
+			if err := f.check(evidence.Max); err != nil {
+				return fmt.Errorf("%s: %w", e, err)
+			}
+		}
+	}
+	return nil
+}
+
 // check returns an error unless every file system can store the bundle, and the manifest
 // contradicts itself nowhere.
 func (m Manifest) check() error {
@@ -281,12 +274,6 @@ func (m Manifest) check() error {
 	)
 	if err != nil {
 		return err
-	}
-	releases := releasesOf(m.Packages)
-	for _, e := range m.Evidence {
-		if !releases[e.Release] {
-			return fmt.Errorf("%s: the manifest lists no package of this version", e)
-		}
 	}
 	names := archive.Names{}
 	for _, e := range m.members() {

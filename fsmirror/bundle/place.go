@@ -1,6 +1,7 @@
 package bundle
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -8,6 +9,7 @@ import (
 	"path"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"time"
 
 	"github.com/larder-cli/larder/sources"
@@ -79,55 +81,35 @@ func (in *importer) compare(ctx context.Context, p Placed) (How, error) {
 	case p.Kind == EngineBinary && info.IsDir():
 		return "", sources.WithHint(fmt.Errorf("%s is a directory", p.To), "choose a different directory with --engine-to")
 	}
-	switch same, err := p.isThere(ctx); {
-	case err != nil:
-		return "", err
-	case same:
+	same, err := p.isThere(ctx, info)
+	switch {
+	case ctx.Err() != nil:
+		return "", ctx.Err()
+	case err == nil && same:
 		return Known, nil
 	case in.opts.Replace:
 		return Replaced, nil
 	}
-	return "", sources.WithHint(fmt.Errorf("%s differs from the bundle's %s", p.To, p), "to replace it, add --replace")
+	err = cmp.Or(err, fmt.Errorf("%s differs from the bundle's %s", p.To, p))
+	return "", sources.WithHint(err, "to replace it, add --replace")
 }
 
-// isThere reports whether the place contains the payload and nothing else.
-func (p Placed) isThere(ctx context.Context) (bool, error) {
-	missing := map[string]File{}
-	for _, f := range p.Files {
-		if p.Kind == EngineBinary {
-			f.Name = "."
-		}
-		missing[f.Name] = f
+// isThere reports whether the place contains the payload and nothing else, except git repositories.
+func (p Placed) isThere(ctx context.Context, info fs.FileInfo) (bool, error) {
+	var files []File
+	var err error
+	switch {
+	case p.Kind == RootModules && info.IsDir():
+		files, err = filesIn(ctx, p.To, maxFiles, func(error) {})
+	case p.Kind == EngineBinary && info.Mode().IsRegular():
+		var f File
+		f, err = readFile(ctx, p.Files[0].Name, p.To)
+		f.Executable = info.Mode()&0o111 != 0
+		files = []File{f}
 	}
-	same := true
-	err := filepath.WalkDir(p.To, func(at string, e fs.DirEntry, err error) error {
-		if err != nil || e.IsDir() {
-			return err
-		}
-		name, err := filepath.Rel(p.To, at)
-		if err != nil {
-			return err
-		}
-		name = filepath.ToSlash(name)
-		want, listed := missing[name]
-		info, err := e.Info()
-		if err != nil {
-			return err
-		}
-		executable := info.Mode()&0o111 != 0 || runtime.GOOS == "windows" && want.Executable
-		same = listed && info.Mode().IsRegular() && info.Size() == want.Size && executable == want.Executable
-		if same {
-			var sum [32]byte
-			sum, _, err = disk.HashFile(ctx, at, want.Size)
-			same = sum == want.SHA256
-		}
-		if err == nil && !same {
-			return fs.SkipAll
-		}
-		delete(missing, name)
-		return err
-	})
-	return same && len(missing) == 0, err
+	return slices.EqualFunc(files, p.Files, func(a, b File) bool {
+		return a.Name == b.Name && a.SHA256 == b.SHA256 && (a.Executable == b.Executable || runtime.GOOS == "windows")
+	}), err
 }
 
 // place puts a payload in its place. It appears by rename, whole. Another import may have put it there in the meantime.

@@ -240,7 +240,7 @@ func (b *Bundle) Evidence(ctx context.Context) (map[sources.Release]*sources.Sig
 // another way too.
 func (b *Bundle) readEvidence(ctx context.Context, e Evidence) (*sources.Signed, error) {
 	var files evidence.Files
-	for i, member := range b.files(evidence.Path(e.Provider, e.Version), e.Files) {
+	for i, member := range b.files(e.Path, e.Files) {
 		var data bytes.Buffer
 		if err := b.copy(ctx, &data, member); err != nil {
 			return nil, err
