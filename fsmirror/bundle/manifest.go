@@ -51,9 +51,9 @@ type Package struct {
 
 // Evidence describes the evidence for a release.
 type Evidence struct {
-	sources.Release `json:"-"`
-	Path            string `json:"path"`  // see [evidence.Path]; determines the release
-	Files           []File `json:"files"` // in the order of [evidence.Names]
+	Release sources.Release `json:"-"`
+	Path    string          `json:"path"`  // see [evidence.Path]; determines the release
+	Files   []File          `json:"files"` // in the order of [evidence.Names]
 
 	signed *sources.Signed // nil in a bundle that was read
 }
@@ -190,7 +190,7 @@ func (m Manifest) PayloadSize() (sum int64) {
 
 // Evidenced reports whether there is evidence for a release.
 func (m Manifest) Evidenced(r sources.Release) bool {
-	_, ok := slices.BinarySearchFunc(m.Evidence, r, func(e Evidence, r sources.Release) int { return e.Compare(r) })
+	_, ok := slices.BinarySearchFunc(m.Evidence, r, func(e Evidence, r sources.Release) int { return e.Release.Compare(r) })
 	return ok
 }
 
@@ -269,7 +269,7 @@ func (m Manifest) check() error {
 	slices.SortStableFunc(mentioned, byID)
 	err := cmp.Or(
 		inOrder(m.Packages, byID), inOrder(m.Base, byID), inOrder(m.Removed, byID), inOrder(mentioned, byID),
-		inOrder(m.Evidence, func(a, b Evidence) int { return a.Compare(b.Release) }),
+		inOrder(m.Evidence, func(a, b Evidence) int { return a.Release.Compare(b.Release) }),
 		inOrder(m.Payload, func(a, b Payload) int { return cmp.Compare(a.dir(), b.dir()) }),
 	)
 	if err != nil {
