@@ -385,15 +385,16 @@ func FuzzBundle(f *testing.F) {
 	all[1], all[2] = all[2], all[1]
 	f.Add(packTar(f, all))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		b, err := bundle.Read(bytes.NewReader(data), int64(len(data)), "fuzzed")
+		file := filepath.Join(t.TempDir(), "b.tar")
+		check(t, os.WriteFile(file, data, 0o644))
+		b, err := bundle.Open(file)
 		if err != nil {
 			return
 		}
+		check(t, b.Close())
 		if len(b.Manifest.Base) > 0 || len(b.Manifest.Packages) == 0 || len(b.Manifest.Payload) > 0 {
 			return
 		}
-		file := filepath.Join(t.TempDir(), "b.tar")
-		check(t, os.WriteFile(file, data, 0o644))
 		to := t.TempDir()
 		if _, err := bundle.Import(ctx, file, to, importOptions()); err != nil {
 			sourcetest.Expect(t, len(tree(t, to)) == 0, "refused, and something is there")

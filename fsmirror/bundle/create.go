@@ -157,11 +157,7 @@ func contentsOf(
 		return m, nil, err
 	}
 	defer there.Close()
-	has := map[sources.PackageID]bool{}
-	for _, p := range packages {
-		has[p.ID] = true
-	}
-	m.Removed = since.removedFrom(there, has)
+	m.Removed = since.removedFrom(there, packages)
 	packed := func(p fsmirror.Package) int { return min(len(p.Location.Archive), 1) } // archives first
 	slices.SortStableFunc(packages, func(a, b fsmirror.Package) int { return cmp.Or(a.ID.Compare(b.ID), packed(b)-packed(a)) })
 	for _, found := range slices.CompactFunc(packages, func(a, b fsmirror.Package) bool { return a.ID == b.ID }) {

@@ -2,8 +2,6 @@ package bundle
 
 import "bytes"
 
-var Read = read
-
 // Headers returns the headers of the bundle with this manifest, and the size of the
 // bundle.
 func Headers(m Manifest) ([]byte, int64, error) {

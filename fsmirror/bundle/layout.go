@@ -3,6 +3,7 @@ package bundle
 import (
 	"archive/tar"
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"fmt"
@@ -134,14 +135,15 @@ func (m member) write(ctx context.Context, w io.Writer, private bool) error {
 	}
 	defer in.Close()
 	sum, n, err := disk.Hash(ctx, io.TeeReader(io.LimitReader(in, m.Size), w), m.Size)
-	switch {
-	case err != nil || n == m.Size && sum == m.SHA256:
+	if err != nil || n == m.Size && sum == m.SHA256 {
 		return err
-	case m.pkg == nil:
-		return m.problem(fmt.Errorf("%s changed while it was read", m.within))
-	case m.within == "":
-		err = fmt.Errorf("the archive is %s, but was %s when it was last checked", sources.ZipHash(sum), m.pkg.ZH)
-		return sources.WithHint(m.problem(err), "larder mirror verify lists every problem")
 	}
-	return sources.WithHint(m.problem(fmt.Errorf("%s differs from what was stored", m.within)), hintRepair)
+	err = m.problem(fmt.Errorf("%s differs from what was stored", cmp.Or(m.within, m.Name)))
+	switch {
+	case m.pkg == nil:
+		return err
+	case m.pkg.Unpacked():
+		return sources.WithHint(err, hintRepair)
+	}
+	return sources.WithHint(err, "larder mirror verify lists every problem")
 }

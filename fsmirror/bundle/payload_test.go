@@ -368,7 +368,7 @@ func TestPayloadChanges(t *testing.T) {
 	write(t, dir, map[string]string{"bin/tofu*": "another one"})
 	out := t.TempDir()
 	_, err := bundle.Create(ctx, mirrored(t, published(t)), filepath.Join(out, "b"), opts)
-	sourcetest.Expect(t, err != nil && strings.Contains(err.Error(), "tofu changed while it was read"), "%v", err)
+	sourcetest.Expect(t, err != nil && strings.Contains(err.Error(), "tofu differs from what was stored"), "%v", err)
 	sourcetest.Equal(t, len(files(t, out)), 0, "files")
 }
 

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"os"
 	"slices"
 	"strings"
 
@@ -26,42 +27,35 @@ type Bundle struct {
 
 	layout
 	name   string
-	r      io.ReaderAt
-	close  func() error
+	file   *os.File
 	hidden fs.FileMode    // see [disk.Hidden]
 	index  map[string]int // of members, by their names
 }
 
 // Open opens the bundle in a file. The error is a [store.Finding] if the file is not a
 // valid bundle.
-func Open(file string) (*Bundle, error) {
-	f, info, err := disk.OpenFile(file)
+func Open(name string) (*Bundle, error) {
+	f, info, err := disk.OpenFile(name)
 	if err != nil {
 		return nil, err
 	}
-	b, err := read(f, info.Size(), file)
+	// Directories don't count for hidden: a bundle is made to be carried elsewhere.
+	b := &Bundle{name: name, file: f, hidden: disk.HiddenBy(info)}
+	err = b.readManifest()
+	switch size := info.Size(); {
+	case err != nil:
+	case size < b.size:
+		err = fmt.Errorf("%w: %d bytes long instead of %d", errTruncated, size, b.size)
+		err = b.broken(sources.WithHint(err, hintCopy))
+	case size > b.size:
+		err = b.broken(fmt.Errorf("%d bytes too long", size-b.size))
+	default:
+		err = b.check()
+	}
 	if err != nil {
 		return nil, errors.Join(err, f.Close())
 	}
-	b.close = f.Close
-	b.hidden = disk.HiddenBy(info) // directories don't count: a bundle is made to be carried elsewhere
 	return b, nil
-}
-
-// read is [Open] for a bundle of the given size in bytes. Messages contain the name.
-func read(r io.ReaderAt, size int64, name string) (*Bundle, error) {
-	b := &Bundle{name: name, r: r}
-	if err := b.readManifest(); err != nil {
-		return nil, err
-	}
-	switch {
-	case size < b.size:
-		err := fmt.Errorf("%w: %d bytes long instead of %d", errTruncated, size, b.size)
-		return nil, b.broken(sources.WithHint(err, hintCopy))
-	case size > b.size:
-		return nil, b.broken(fmt.Errorf("%d bytes too long", size-b.size))
-	}
-	return b, b.check()
 }
 
 // ReadManifest reads a manifest from a file. The file contains the manifest only, or
@@ -90,7 +84,7 @@ func ReadManifest(file string) (Manifest, error) {
 }
 
 // Close closes the file.
-func (b *Bundle) Close() error { return b.close() }
+func (b *Bundle) Close() error { return b.file.Close() }
 
 // Name returns the name of the file.
 func (b *Bundle) Name() string { return b.name }
@@ -112,7 +106,7 @@ func (b *Bundle) broken(err error) error {
 // readManifest reads the manifest, which determines the members.
 func (b *Bundle) readManifest() error {
 	head := make([]byte, block)
-	n, err := b.r.ReadAt(head, 0)
+	n, err := b.file.ReadAt(head, 0)
 	if err != nil && !errors.Is(err, io.EOF) {
 		return err
 	}
@@ -124,7 +118,7 @@ func (b *Bundle) readManifest() error {
 		return b.broken(fmt.Errorf("the manifest has more than %d bytes", MaxManifest))
 	}
 	text := make([]byte, h.Size)
-	if _, err := b.r.ReadAt(text, block); err != nil {
+	if _, err := b.file.ReadAt(text, block); err != nil {
 		return b.broken(err)
 	}
 	if b.Manifest, err = ParseManifest(text); err == nil {
@@ -159,7 +153,7 @@ func foreign(head []byte) error {
 func (b *Bundle) check() error {
 	same := func(want []byte, end int64, what string) error {
 		got := make([]byte, len(want))
-		if _, err := b.r.ReadAt(got, end-int64(len(want))); err != nil {
+		if _, err := b.file.ReadAt(got, end-int64(len(want))); err != nil {
 			return b.broken(err)
 		}
 		if !bytes.Equal(got, want) {
@@ -177,7 +171,7 @@ func (b *Bundle) check() error {
 
 // contents returns the unverified contents of a member.
 func (b *Bundle) contents(e member) *io.SectionReader {
-	return io.NewSectionReader(b.r, e.offset, e.Size)
+	return io.NewSectionReader(b.file, e.offset, e.Size)
 }
 
 // archive returns the member for a package.

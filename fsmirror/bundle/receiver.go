@@ -7,6 +7,7 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/larder-cli/larder/fsmirror"
 	"github.com/larder-cli/larder/fsmirror/builder"
 	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/store"
@@ -74,13 +75,14 @@ func (r *Receiver) Skipped() int {
 	return len(r.skipped)
 }
 
-// removedFrom returns the packages of the receiver that were removed from a mirror, and that it does not have now.
-func (r *Receiver) removedFrom(mirror *builder.Builder, has map[sources.PackageID]bool) (removed []Package) {
+// removedFrom returns the packages of the receiver that were removed from a mirror, which has others now.
+func (r *Receiver) removedFrom(mirror *builder.Builder, now []fsmirror.Package) (removed []Package) {
 	if r == nil {
 		return nil
 	}
 	for _, p := range slices.Concat(r.Packages, r.Base) {
-		if !has[p.ID] && mirror.WasRemoved(p.ID, p.ZH) {
+		there := func(other fsmirror.Package) bool { return other.ID == p.ID }
+		if mirror.WasRemoved(p.ID, p.ZH) && !slices.ContainsFunc(now, there) {
 			removed = append(removed, Package{ID: p.ID, ZH: p.ZH})
 		}
 	}
