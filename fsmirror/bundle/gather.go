@@ -1,9 +1,9 @@
 package bundle
 
 import (
+	"bytes"
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -165,54 +165,26 @@ func (g *gathering) checkTarget(link, target string) error {
 	return sources.WithHint(fmt.Errorf("%s is a link to %s, which is outside %s", link, target, g.base), "replace the link with what it refers to, or run the engine's get -update command")
 }
 
-// portManifest checks that the modules in the engine's list are there. If the data
-// directory doesn't have the same name as in bundles, it replaces the name in the list.
+// portManifest replaces the data directory of r in the engine's list of modules with the one in bundles.
 func (r Root) portManifest(files []File) error {
 	i := slices.IndexFunc(files, func(f File) bool { return f.Name == modulesManifest })
-	file := filepath.Join(r.modules(), modulesManifest)
-	data, err := disk.ReadFile(file, maxModulesManifest)
+	if i < 0 { // it is no file
+		return nil
+	}
+	data, err := disk.ReadFile(files[i].path, maxModulesManifest)
 	if err != nil {
 		return err
 	}
-	var document struct {
-		Modules []map[string]any
-	}
-	if err := json.Unmarshal(data, &document); err != nil {
-		return fmt.Errorf("%s: %w", file, err)
-	}
-	moved := false
-	for _, m := range document.Modules {
-		name, _ := m["Dir"].(string)
-		inside, ok := r.inside(name)
-		if !ok {
-			continue
-		}
-		if !slices.ContainsFunc(files, func(f File) bool { return strings.HasPrefix(f.Name, inside+"/") }) {
-			return sources.WithHint(fmt.Errorf("%s lists %s, which is missing", file, name), "run terraform get or tofu get in %s first", r.Dir)
-		}
-		if ported := path.Join(DataPath, modulesName, inside); ported != name {
-			m["Dir"], moved = ported, true
-		}
-	}
-	if !moved {
-		return nil
-	}
-	if data, err = json.Marshal(document); err != nil {
+	below, err := filepath.Rel(r.Dir, r.modules())
+	if err != nil {
 		return err
+	}
+	for _, dir := range []string{r.modules(), below} { // engines write it as it is in TF_DATA_DIR
+		was, is := `"`+filepath.ToSlash(dir)+"/", `"`+path.Join(DataPath, modulesName)+"/"
+		data = bytes.ReplaceAll(data, []byte(was), []byte(is))
 	}
 	ported := newFile(modulesManifest, data)
 	ported.path = files[i].path
 	files[i] = ported
 	return nil
-}
-
-// inside returns the path of an installed module relative to the modules. It returns
-// false for a module that is elsewhere, such as in another directory of the checkout.
-func (r Root) inside(dir string) (string, bool) {
-	at := filepath.FromSlash(dir)
-	if !filepath.IsAbs(at) {
-		at = filepath.Join(r.Dir, at)
-	}
-	rel, err := filepath.Rel(r.modules(), at)
-	return filepath.ToSlash(rel), err == nil && filepath.IsLocal(rel) && rel != "."
 }

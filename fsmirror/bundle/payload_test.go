@@ -337,8 +337,6 @@ func TestGatherRefuses(t *testing.T) {
 		change func(modules string)
 		want   string
 	}{
-		{"missing module", "", func(m string) { check(t, os.RemoveAll(filepath.Join(m, "vpc"))) }, "modules/vpc, which is missing"},
-		{"broken list", "", func(m string) { write(t, m, map[string]string{"modules.json": "{"}) }, "unexpected end of JSON"},
 		{"odd name", "", func(m string) { write(t, m, map[string]string{"a\nb": ""}) }, "some file systems cannot store"},
 		{"no engine", "missing", func(string) {}, "no such file"},
 		{"directory as engine", "live", func(string) {}, "not a regular file"},
