@@ -159,7 +159,9 @@ func contentsOf(
 	defer there.Close()
 	m.Removed = since.removedFrom(there, packages)
 	packed := func(p fsmirror.Package) int { return min(len(p.Location.Archive), 1) } // archives first
-	slices.SortStableFunc(packages, func(a, b fsmirror.Package) int { return cmp.Or(a.ID.Compare(b.ID), packed(b)-packed(a)) })
+	slices.SortStableFunc(packages, func(a, b fsmirror.Package) int {
+		return cmp.Or(a.ID.Compare(b.ID), packed(b)-packed(a))
+	})
 	for _, found := range slices.CompactFunc(packages, func(a, b fsmirror.Package) bool { return a.ID == b.ID }) {
 		switch {
 		case found.ID.Provider.BuiltIn(), found.ID.Provider.Legacy(): // engines install none from a mirror
@@ -197,7 +199,10 @@ func examine(ctx context.Context, there *builder.Builder, found fsmirror.Package
 	if err != nil {
 		return p, err
 	}
-	p = Package{ID: s.ID, Size: info.Size(), ZH: s.ZH, H1: s.H1, source: source{path: path, origin: s.Origin, public: s.Public()}}
+	p = Package{
+		ID: s.ID, Size: info.Size(), ZH: s.ZH, H1: s.H1,
+		source: source{path: path, origin: s.Origin, public: s.Public()},
+	}
 	if s.ZipH1 != s.H1 {
 		p.ZipH1 = s.ZipH1
 	}

@@ -53,8 +53,8 @@ func (in *importer) decide(ctx context.Context) error {
 	return nil
 }
 
-// verified returns what the evidence of the bundle proves about a package, merged with that of the mirror, as the mirror
-// merges it when it stores the package: there, better evidence stays.
+// verified returns what the evidence of the bundle proves about a package, merged with that of the mirror, as the
+// mirror merges it when it stores the package: there, better evidence stays.
 func (in *importer) verified(ctx context.Context, p Package) (v Verified, err error) {
 	r := p.ID.Release()
 	signed := in.signed[r]
@@ -70,9 +70,9 @@ func (in *importer) verified(ctx context.Context, p Package) (v Verified, err er
 		"find out where the bundle comes from; to accept its evidence, remove this version from the mirror first")
 }
 
-// fate determines what happens to a package. An archive that is broken or has changed is replaced. What the mirror has in
-// the other form must have the same contents: engines prefer directories, and an unpacked package is not stored beside
-// an archive.
+// fate determines what happens to a package. An archive that is broken or has changed is replaced. What the mirror has
+// in the other form must have the same contents: engines prefer directories, and an unpacked package is not stored
+// beside an archive.
 func (in *importer) fate(ctx context.Context, p Package, there []fsmirror.Package) (a Arrival, err error) {
 	a.How = Added
 	if a.Verified, err = in.verified(ctx, p); err != nil {

@@ -106,7 +106,8 @@ func (p Package) MarshalJSON() ([]byte, error) {
 	if p.Size != 0 {
 		path = p.Path()
 	}
-	return json.Marshal(packageDocument{p.ID.Provider.String(), p.ID.Version.String(), p.ID.Platform.String(), path, plainPackage(p)})
+	id := p.ID
+	return json.Marshal(packageDocument{id.Provider.String(), id.Version.String(), id.Platform.String(), path, plainPackage(p)})
 }
 
 // UnmarshalJSON implements [json.Unmarshaler].
@@ -190,7 +191,9 @@ func (m Manifest) PayloadSize() (sum int64) {
 
 // Evidenced reports whether there is evidence for a release.
 func (m Manifest) Evidenced(r sources.Release) bool {
-	_, ok := slices.BinarySearchFunc(m.Evidence, r, func(e Evidence, r sources.Release) int { return e.Release.Compare(r) })
+	_, ok := slices.BinarySearchFunc(m.Evidence, r, func(e Evidence, r sources.Release) int {
+		return e.Release.Compare(r)
+	})
 	return ok
 }
 
