@@ -18,6 +18,10 @@ type ImportOptions struct {
 	// packages, and stores them unpacked. With ReadOnly, it verifies everything, and changes nothing.
 	builder.Options
 
+	// Check is called with all packages before they are compared with those of the mirror. Its error ends the import.
+	// It may be nil.
+	Check func([]Verified) error
+
 	// Accept is called with all packages before the mirror changes. Its error ends the
 	// import. It may be nil.
 	Accept func([]Verified) error
@@ -104,8 +108,16 @@ func (in *importer) verifyOthers(ctx context.Context) (err error) {
 	if in.signed, err = in.bundle.Evidence(ctx); err != nil {
 		return err
 	}
+	var all []Verified
 	for _, p := range in.bundle.Manifest.Packages {
-		if _, err := in.bundle.verified(ctx, p, in.opts.Judge, in.signed); err != nil {
+		v, err := in.bundle.verified(ctx, p, in.opts.Judge, in.signed)
+		if err != nil {
+			return err
+		}
+		all = append(all, v)
+	}
+	if in.opts.Check != nil {
+		if err := in.opts.Check(all); err != nil {
 			return err
 		}
 	}
