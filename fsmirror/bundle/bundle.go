@@ -77,13 +77,9 @@ type progress struct {
 }
 
 func (p *progress) Write(b []byte) (int, error) {
-	p.add(int64(len(b)))
-	return len(b), nil
-}
-
-func (p *progress) add(n int64) {
-	p.done += n
+	p.done += int64(len(b))
 	if p.report != nil {
 		p.report(p.done, p.of)
 	}
+	return len(b), nil
 }

@@ -183,8 +183,8 @@ func TestConflicts(t *testing.T) {
 		want string // in the error; empty if there is none
 		how  bundle.How
 	}{
-		{"another, signed", mirrored(t, other), "the mirror has better evidence than the bundle", ""},
-		{"another, signed and alone", mirrored(t, other, "*/linux_amd64"), "the mirror has better evidence than the bundle", ""},
+		{"another, signed", mirrored(t, other), "the mirror's signed checksums do not cover this package", ""},
+		{"another, signed and alone", mirrored(t, other, "*/linux_amd64"), "the mirror's signed checksums do not cover this package", ""},
 		{"another, unsigned", func() string {
 			dir := t.TempDir()
 			other.WritePacked(dir, "*/linux_amd64")
@@ -210,7 +210,7 @@ func TestConflicts(t *testing.T) {
 			dir := mirrored(t, w, "*/1.0.0/*")
 			other.WritePacked(dir, "*/linux_amd64")
 			return dir
-		}(), "", bundle.Replaced},
+		}(), "and the mirror has zh:", ""},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
@@ -229,7 +229,6 @@ func TestConflicts(t *testing.T) {
 }
 
 // Evidence that was sent with a later package also applies to packages in the mirror.
-// It is refused if it does not verify them.
 func TestNewerEvidence(t *testing.T) {
 	w := published(t)
 	first, later := mirrored(t, w, "*/1.1.0/*"), mirrored(t, w, "*/1.1.0/*")
@@ -245,15 +244,6 @@ func TestNewerEvidence(t *testing.T) {
 	sourcetest.Expect(t, maps.Equal(tree(t, first), tree(t, indexed(t, later))), "not the same")
 	s, err := there(t, first).Get(ctx, sourcetest.PackageID(t, widget, "1.1.0", "linux_amd64"))
 	sourcetest.Expect(t, err == nil && s.Signed != nil, "%+v, %v", s, err)
-
-	alone := created(t, mirrored(t, w, "*/1.1.0/linux_arm64"), createOptions())
-	other := mirrored(t, w, "*/1.1.0/linux_amd64")
-	before := tree(t, other)
-	_, err = bundle.Import(ctx, alone, other, importOptions())
-	if err == nil || !strings.Contains(err.Error(), "has a package for linux_amd64 that the bundle's evidence does not cover") {
-		t.Error(err)
-	}
-	sourcetest.Expect(t, maps.Equal(before, tree(t, other)), "something changed")
 }
 
 // An interrupted import leaves nothing, and the next one imports everything.
@@ -310,9 +300,6 @@ func TestCreateRefuses(t *testing.T) {
 		dir := mirrored(t, w)
 		_, err := bundle.Create(ctx, dir, filepath.Join(t.TempDir(), "b"), opts)
 		sourcetest.Expect(t, errors.Is(err, refused) && asked > 0, "asked about %d packages: %v", asked, err)
-		asked, opts.Check = 0, func(bundle.Verified) error { return refused }
-		_, err = bundle.Create(ctx, dir, filepath.Join(t.TempDir(), "b"), opts)
-		sourcetest.Expect(t, errors.Is(err, refused) && asked == 0, "asked about %d packages that were refused: %v", asked, err)
 	})
 	t.Run("unpacked", func(t *testing.T) {
 		dir := mirrored(t, w, "*/1.0.0/*")
@@ -365,7 +352,6 @@ func FuzzManifest(f *testing.F) {
 	m := described(f, plainMirror(f))
 	f.Add(m.Text())
 	delta := m.Since(&bundle.Receiver{Manifest: bundle.Manifest{Packages: m.Packages[:1]}})
-	delta.Evidence = []bundle.Evidence{{Release: sources.Release{Provider: m.Packages[1].ID.Provider, Version: m.Packages[1].ID.Version}}}
 	f.Add(delta.Text())
 	f.Add(bundle.Manifest{}.Text())
 	m.Payload = gathered(f, workspace(f))
@@ -399,15 +385,16 @@ func FuzzBundle(f *testing.F) {
 	all[1], all[2] = all[2], all[1]
 	f.Add(packTar(f, all))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		b, err := bundle.Read(bytes.NewReader(data), int64(len(data)), "fuzzed")
+		file := filepath.Join(t.TempDir(), "b.tar")
+		check(t, os.WriteFile(file, data, 0o644))
+		b, err := bundle.Open(file)
 		if err != nil {
 			return
 		}
+		check(t, b.Close())
 		if len(b.Manifest.Base) > 0 || len(b.Manifest.Packages) == 0 || len(b.Manifest.Payload) > 0 {
 			return
 		}
-		file := filepath.Join(t.TempDir(), "b.tar")
-		check(t, os.WriteFile(file, data, 0o644))
 		to := t.TempDir()
 		if _, err := bundle.Import(ctx, file, to, importOptions()); err != nil {
 			sourcetest.Expect(t, len(tree(t, to)) == 0, "refused, and something is there")

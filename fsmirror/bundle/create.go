@@ -3,7 +3,6 @@ package bundle
 import (
 	"cmp"
 	"context"
-	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io"
@@ -22,9 +21,6 @@ import (
 
 // CreateOptions configure [Create].
 type CreateOptions struct {
-	// Check refuses a package for a reason that is not in the bundle. It may be nil.
-	Check func(Verified) error
-
 	// Accept is called with all packages before anything is written. Its error ends the
 	// command. It may be nil.
 	Accept func([]Verified) error
@@ -80,8 +76,8 @@ func Create(ctx context.Context, dir, file string, opts CreateOptions) (Created,
 		return Created{}, err
 	}
 	if opts.DryRun || m.Empty() {
-		_, size, err := m.layout()
-		return Created{Size: size, Manifest: m, Private: m.private()}, err
+		l, err := m.layout()
+		return Created{Size: l.size, Manifest: m, Private: m.private()}, err
 	}
 	return WriteFile(ctx, file, m, opts.Report)
 }
@@ -104,6 +100,32 @@ func (opts CreateOptions) checkArchives(dir string, unpacked []sources.PackageID
 	return errors.Join(errs...)
 }
 
+// prove returns an error unless the evidence in a mirror verifies its packages, and the
+// caller accepts them.
+func (opts CreateOptions) prove(ctx context.Context, dir string, m Manifest) error {
+	signed := map[sources.Release]*sources.Signed{}
+	for _, e := range m.Evidence {
+		signed[e.Release] = e.signed
+	}
+	var all []Verified
+	var errs []error
+	for _, p := range m.Packages {
+		v, err := p.verified(ctx, opts.Judge, signed[p.ID.Release()])
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		if err != nil {
+			err = &sources.PackageError{ID: p.ID, Err: fmt.Errorf("checking the mirror's signed checksums: %w", err)}
+			err = sources.WithHint(err, "larder mirror verify %s lists every problem", dir)
+		}
+		all, errs = append(all, v), append(errs, err)
+	}
+	if errors.Join(errs...) == nil && opts.Accept != nil {
+		return opts.Accept(all)
+	}
+	return errors.Join(errs...)
+}
+
 // Describe returns the manifest of the mirror in dir. It reads packages without a
 // record. Unpacked packages cannot be in bundles: warn is called for them.
 func Describe(ctx context.Context, dir string, records store.Records, warn func(error)) (Manifest, error) {
@@ -112,17 +134,6 @@ func Describe(ctx context.Context, dir string, records store.Records, warn func(
 		warn(&sources.PackageError{ID: id, Err: errUnpacked})
 	}
 	return m, err
-}
-
-// private returns the path of something in the bundle that not all users can read. It returns ""
-// if there is none.
-func (m Manifest) private() string {
-	for _, e := range m.members() {
-		if e.private != "" {
-			return e.private
-		}
-	}
-	return ""
 }
 
 // contentsOf is Describe, and returns the unpacked packages. Removed are those that since, which may be nil, has.
@@ -146,12 +157,11 @@ func contentsOf(
 		return m, nil, err
 	}
 	defer there.Close()
-	has := map[sources.PackageID]bool{}
-	for _, p := range packages {
-		has[p.ID] = true
-	}
-	m.Removed = since.removedFrom(there, has)
-	slices.SortStableFunc(packages, func(a, b fsmirror.Package) int { return cmp.Or(a.ID.Compare(b.ID), -cmp.Compare(packed(a), packed(b))) })
+	m.Removed = since.removedFrom(there, packages)
+	packed := func(p fsmirror.Package) int { return min(len(p.Location.Archive), 1) } // archives first
+	slices.SortStableFunc(packages, func(a, b fsmirror.Package) int {
+		return cmp.Or(a.ID.Compare(b.ID), packed(b)-packed(a))
+	})
 	for _, found := range slices.CompactFunc(packages, func(a, b fsmirror.Package) bool { return a.ID == b.ID }) {
 		switch {
 		case found.ID.Provider.BuiltIn(), found.ID.Provider.Legacy(): // engines install none from a mirror
@@ -174,66 +184,48 @@ func contentsOf(
 	return m, unpacked, err
 }
 
-// packed is 1 for an archive and 0 for a directory.
-func packed(p fsmirror.Package) int { return min(len(p.Location.Archive), 1) }
-
 // examine describes an archive.
-func examine(ctx context.Context, there *builder.Builder, found fsmirror.Package) (Package, error) {
+func examine(ctx context.Context, there *builder.Builder, found fsmirror.Package) (p Package, err error) {
 	s, err := there.Find(ctx, found)
 	if err != nil {
-		return Package{}, err
+		return p, err
 	}
 	if s.Differs != "" {
 		err := &builder.ChangedError{Was: s.Differs, Is: s.ZH}
-		return Package{}, sources.WithHint(&sources.PackageError{ID: found.ID, Err: err}, "larder mirror verify shows the details; larder mirror sync replaces it")
+		return p, sources.WithHint(&sources.PackageError{ID: found.ID, Err: err}, "larder mirror verify shows the details; larder mirror sync replaces it")
 	}
-	path, public, private := found.Location.Archive, s.Public(), ""
+	path := found.Location.Archive
 	info, err := os.Stat(path)
-	switch {
-	case err != nil:
-		return Package{}, err
-	case !public && disk.Hidden(path) != 0:
-		private = cmp.Or(s.Origin, path)
-	case disk.HiddenBy(info) != 0:
-		private = path
+	if err != nil {
+		return p, err
 	}
-	p := Package{ID: s.ID, Size: info.Size(), ZH: s.ZH, H1: s.H1, ZipH1: s.ZipH1}
-	p.source = source{private: private, open: func() (io.ReadCloser, error) {
-		f, info, err := disk.OpenFile(path)
-		if err != nil {
-			return nil, err
-		}
-		hidden := disk.HiddenBy(info)
-		if !public {
-			hidden = disk.HiddenFile(f)
-		}
-		if hidden != 0 && private == "" { // another user may exchange links in a mirror
-			return nil, errors.Join(fmt.Errorf("%s %w", path, disk.ErrChanged), f.Close())
-		}
-		return f, nil
-	}}
-	if p.ZipH1 == p.H1 {
-		p.ZipH1 = ""
+	p = Package{
+		ID: s.ID, Size: info.Size(), ZH: s.ZH, H1: s.H1,
+		source: source{path: path, origin: s.Origin, public: s.Public()},
+	}
+	if s.ZipH1 != s.H1 {
+		p.ZipH1 = s.ZipH1
 	}
 	return p, nil
 }
 
-// findEvidence reads the mirror's evidence for packages.
-func findEvidence(dir string, packages []Package) ([]Evidence, error) {
-	var all []Evidence
-	for i, p := range packages {
+// findEvidence reads the mirror's evidence for sorted packages.
+func findEvidence(dir string, packages []Package) (all []Evidence, err error) {
+	var last sources.Release
+	for _, p := range packages {
 		r := p.ID.Release()
-		if i > 0 && packages[i-1].ID.Release() == r {
+		if r == last {
 			continue
 		}
+		last = r
 		signed, err := evidence.Of(dir, r.Provider, r.Version)
 		if errors.Is(err, sources.ErrNotFound) {
 			continue
 		}
-		var e Evidence
-		if err == nil {
-			e, err = newEvidence(r, signed)
+		if err != nil {
+			return nil, err
 		}
+		e, err := newEvidence(r, signed)
 		if err != nil {
 			return nil, err
 		}
@@ -243,54 +235,24 @@ func findEvidence(dir string, packages []Package) ([]Evidence, error) {
 }
 
 // newEvidence describes the evidence for a release.
-func newEvidence(r sources.Release, signed *sources.Signed) (e Evidence, err error) {
-	e = Evidence{Release: r, signed: signed}
-	e.data, err = evidence.Pack(signed)
-	for i, data := range e.data {
-		e.Files[i] = File{evidence.Names[i], int64(len(data)), sha256.Sum256(data)}
+func newEvidence(r sources.Release, signed *sources.Signed) (Evidence, error) {
+	e := Evidence{Release: r, Path: evidence.Path(r.Provider, r.Version), signed: signed}
+	files, err := evidence.Pack(signed)
+	for i, data := range files {
+		e.Files = append(e.Files, newFile(evidence.Names[i], data))
 	}
 	return e, err
-}
-
-// prove returns an error unless the evidence in a mirror verifies its packages, and the
-// caller accepts them.
-func (opts CreateOptions) prove(ctx context.Context, dir string, m Manifest) error {
-	signed := map[sources.Release]*sources.Signed{}
-	for _, e := range m.Evidence {
-		signed[e.Release] = e.signed
-	}
-	var all []Verified
-	var errs []error
-	for _, p := range m.Packages {
-		v, err := p.verified(ctx, opts.Judge, signed[p.ID.Release()])
-		if ctx.Err() != nil {
-			return ctx.Err()
-		}
-		if err != nil {
-			err = &sources.PackageError{ID: p.ID, Err: fmt.Errorf("checking the mirror's signed checksums: %w", err)}
-			err = sources.WithHint(err, "larder mirror verify %s lists every problem", dir)
-		}
-		all = append(all, v)
-		if opts.Check != nil {
-			err = errors.Join(err, opts.Check(v))
-		}
-		errs = append(errs, err)
-	}
-	if errors.Join(errs...) == nil && opts.Accept != nil {
-		errs = append(errs, opts.Accept(all))
-	}
-	return errors.Join(errs...)
 }
 
 // WriteFile writes the bundle with a manifest from this package to a file. It replaces an existing
 // file once the new one has been written. The function report is called with the progress in
 // bytes. It may be nil.
 func WriteFile(ctx context.Context, file string, m Manifest, report func(done, of int64)) (c Created, err error) {
-	_, size, err := m.layout()
+	l, err := m.layout()
 	if err != nil {
 		return c, err
 	}
-	c = Created{Size: size, Manifest: m, Private: m.private()}
+	c = Created{Size: l.size, Manifest: m, Private: m.private()}
 	if info, err := os.Lstat(file); err == nil && !info.Mode().IsRegular() { // such as a device, which must not be replaced
 		err := fmt.Errorf("%s already exists, and is not a file", file)
 		if info.IsDir() {
@@ -311,7 +273,7 @@ func WriteFile(ctx context.Context, file string, m Manifest, report func(done, o
 	if c.Private != "" {
 		t.Hidden = 0o077
 	}
-	if err := Write(ctx, io.MultiWriter(t, &progress{of: c.Size, report: report}), m); err != nil {
+	if err := l.write(ctx, io.MultiWriter(t, &progress{of: c.Size, report: report}), c.Private != ""); err != nil {
 		return c, explain(err)
 	}
 	if c.Unchanged = isAt(ctx, t, in, filepath.Base(file)); c.Unchanged {

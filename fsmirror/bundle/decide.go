@@ -1,38 +1,36 @@
 package bundle
 
 import (
-	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io/fs"
-	"path/filepath"
 
 	"github.com/larder-cli/larder/fsmirror"
 	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/store"
 )
 
-// readEvidence reads the bundle's evidence, and checks that it verifies the packages, and
-// that neither this system nor the caller has a reason to refuse them.
-func (in *importer) readEvidence(ctx context.Context) (err error) {
-	if in.signed, err = in.bundle.Evidence(ctx); err != nil {
-		return err
-	}
-	var refused []error
-	for _, p := range in.bundle.Manifest.Packages {
-		if !filepath.IsLocal(filepath.FromSlash(p.Path())) {
-			err := errors.New("this system does not allow a file with this name")
-			refused = append(refused, sources.InPackage(p.ID, err))
+// checkBase checks that the mirror has the base of the bundle.
+func (in *importer) checkBase(ctx context.Context) error {
+	var missing []error
+	for _, p := range in.bundle.Manifest.Base {
+		s, err := in.mirror.Get(ctx, p.ID)
+		switch {
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case errors.Is(err, sources.ErrNotFound):
+			err = &sources.PackageError{ID: p.ID, Err: fmt.Errorf("%s requires this package, but %s does not have it", in.bundle.name, in.dir)}
+		case err == nil && s.ZH != p.ZH:
+			err = &sources.PackageError{ID: p.ID, Err: fmt.Errorf("%s requires %s, but %s has %s", in.bundle.name, p.ZH, in.dir, s.ZH)}
 		}
-		v, err := in.bundle.verified(ctx, p, in.opts.Judge, in.signed)
 		if err != nil {
-			return err
-		}
-		if in.opts.Check != nil {
-			refused = append(refused, in.opts.Check(v))
+			hint := "import the earlier bundles first, or request one created with --since and the output of larder bundle manifest %s"
+			missing = append(missing, sources.WithHint(err, hint, in.dir))
 		}
 	}
-	return errors.Join(refused...)
+	return errors.Join(missing...)
 }
 
 // decide determines what to do with each package. No package in the mirror may lose its verification.
@@ -41,129 +39,75 @@ func (in *importer) decide(ctx context.Context) error {
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	there := map[sources.Release][]fsmirror.Package{}
+	there := map[sources.PackageID][]fsmirror.Package{}
 	for _, p := range found {
-		r := p.ID.Release()
-		there[r] = append(there[r], p)
+		there[p.ID] = append(there[p.ID], p)
 	}
-	var d decision
 	for _, p := range in.bundle.Manifest.Packages {
-		if r := p.ID.Release(); d.importer == nil || d.release != r {
-			d = decision{importer: in, release: r, there: there[r]}
-			if err := d.mergeEvidence(ctx, p); err != nil {
-				return err
-			}
-		}
-		a, err := d.fate(ctx, p)
+		a, err := in.fate(ctx, p, there[p.ID])
 		if err != nil {
 			return err
 		}
-		in.arrivals = append(in.arrivals, a)
+		in.result.Packages = append(in.result.Packages, a)
 	}
 	return nil
 }
 
-// A decision is about one release.
-type decision struct {
-	*importer
-	release sources.Release
-	there   []fsmirror.Package // in the mirror
-	old     *sources.Signed    // the mirror's evidence; nil if there is none that can be read
+// verified returns what the evidence of the bundle proves about a package, merged with that of the mirror, as the
+// mirror merges it when it stores the package: there, better evidence stays.
+func (in *importer) verified(ctx context.Context, p Package) (v Verified, err error) {
+	r := p.ID.Release()
+	signed := in.signed[r]
+	var downgrade error
+	if old, _ := in.mirror.Evidence(r.Provider, r.Version); old != nil && !p.Unpacked() {
+		signed, downgrade = in.opts.Judge.Merge(ctx, r.Provider, old, signed)
+	}
+	v, err = p.verified(ctx, in.opts.Judge, signed)
+	if err == nil || ctx.Err() != nil {
+		return v, cmp.Or(ctx.Err(), err)
+	}
+	return v, sources.WithHint(sources.InPackage(p.ID, &store.ReplacedError{Err: err, Downgrade: downgrade}),
+		"find out where the bundle comes from; to accept its evidence, remove this version from the mirror first")
 }
 
-// mergeEvidence merges the bundle's evidence with that of the mirror, as the mirror does when it stores the first package,
-// p. It fails if the mirror has better evidence, or if the result doesn't cover a package that the mirror keeps.
-func (d *decision) mergeEvidence(ctx context.Context, p Package) (err error) {
-	if p.Unpacked() { // evidence is a claim then
-		return nil
+// fate determines what happens to a package. An archive that is broken or has changed is replaced. What the mirror has
+// in the other form must have the same contents: engines prefer directories, and an unpacked package is not stored
+// beside an archive.
+func (in *importer) fate(ctx context.Context, p Package, there []fsmirror.Package) (a Arrival, err error) {
+	a.How = Added
+	if a.Verified, err = in.verified(ctx, p); err != nil {
+		return a, err
 	}
-	if d.old, _ = d.mirror.Evidence(d.release.Provider, d.release.Version); d.old == nil {
-		return nil
-	}
-	merged, err := d.opts.Judge.Merge(ctx, d.release.Provider, d.old, d.signed[d.release])
-	if ctx.Err() != nil {
-		return ctx.Err()
-	}
-	if err != nil {
-		err = sources.InPackage(p.ID, fmt.Errorf("the mirror has better evidence than the bundle: %w", err))
-		return sources.WithHint(err,
-			"find out where the bundle comes from; to accept its evidence, remove this version from the mirror first")
-	}
-	d.signed[d.release] = merged
-	if bytes.Equal(merged.Sums, d.old.Sums) {
-		return nil
-	}
-	for _, found := range d.there {
-		_, inBundle := find(d.bundle.Manifest.Packages, found.ID)
-		s, err := d.mirror.Find(ctx, found)
-		if inBundle || err != nil || s.ZH == "" { // engines could not install a package that can't be read
-			continue
-		}
-		if d.covers(ctx, d.old, found.ID, s.ZH) && !d.covers(ctx, merged, found.ID, s.ZH) {
-			return d.conflict(p, fmt.Sprintf("has a package for %s that the bundle's evidence does not cover", found.ID.Platform))
-		}
-	}
-	return ctx.Err()
-}
-
-// covers reports whether evidence, which may be nil, verifies an archive.
-func (d *decision) covers(ctx context.Context, s *sources.Signed, id sources.PackageID, zh sources.Hash) bool {
-	_, err := Package{ID: id, ZH: zh}.verified(ctx, d.opts.Judge, s)
-	return s != nil && err == nil
-}
-
-// fate determines what happens to a package. A package that the mirror has unpacked must have the same contents, because
-// engines prefer it. An unpacked one of the bundle must have those of any package in the mirror, which then stays.
-func (d *decision) fate(ctx context.Context, p Package) (Arrival, error) {
-	a := Arrival{How: Added}
-	var err error
-	if a.Verified, err = p.verified(ctx, d.opts.Judge, d.signed[d.release]); err != nil && !p.Unpacked() {
-		return a, d.conflict(p, "has evidence that does not cover it")
-	}
-	for _, found := range d.there {
-		if found.ID != p.ID || !p.Unpacked() && found.Location.Dir == "" {
-			continue
-		}
-		s, err := d.mirror.Find(ctx, found)
-		switch {
+	for _, found := range there {
+		s, err := in.mirror.Find(ctx, found)
+		packed := found.Location.Archive != ""
+		switch same := packed && !p.Unpacked(); {
+		case ctx.Err() != nil:
+			return a, ctx.Err()
+		case same && (err != nil || s.Differs == p.ZH):
+			a.How = Replaced
 		case err != nil:
 			return a, err
-		case s.H1 != p.H1 && found.Location.Dir != "":
-			return a, d.conflict(p, "has it unpacked, as "+string(s.H1))
+		case same && s.ZH != p.ZH:
+			return a, in.conflict(p, "has "+string(s.ZH))
+		case s.H1 != p.H1 && packed:
+			return a, in.conflict(p, "has it as "+string(s.H1))
 		case s.H1 != p.H1:
-			return a, d.conflict(p, "has it as "+string(s.H1))
-		case p.Unpacked():
-			a.How, a.Proof, a.Report = Known, s.Proof, s.Report
-		}
-	}
-	if p.Unpacked() {
-		return a, nil
-	}
-	s, err := d.mirror.Get(ctx, p.ID)
-	switch {
-	case ctx.Err() != nil:
-		return a, ctx.Err()
-	case errors.Is(err, sources.ErrNotFound):
-	case err != nil:
-		a.How = Replaced // a broken archive, which engines cannot install
-	case s.ZH == p.ZH:
-		a.How = Known
-		if s.Report.Verdict > a.Report.Verdict {
-			a.Proof, a.Report = s.Proof, s.Report
-		}
-	default:
-		a.How = Replaced
-		if d.covers(ctx, d.old, p.ID, s.ZH) || !d.covers(ctx, d.old, p.ID, p.ZH) {
-			return a, d.conflict(p, "has "+string(s.ZH))
+			return a, in.conflict(p, "has it unpacked, as "+string(s.H1))
+		case same || p.Unpacked():
+			a.How = Known
+			if p.Unpacked() || s.Report.Verdict > a.Report.Verdict {
+				a.Proof, a.Report = s.Proof, s.Report
+			}
 		}
 	}
 	return a, nil
 }
 
 // conflict returns the error for a package that is not what the mirror has.
-func (d *decision) conflict(p Package, has string) error {
+func (in *importer) conflict(p Package, has string) error {
 	err := fmt.Errorf("the bundle has %s, and the mirror %s", p.hashes()[0], has)
 	return sources.WithHint(sources.InPackage(p.ID, err),
 		"find out which package is right; larder mirror remove %s %s@%s/%s removes the one in the mirror",
-		d.dir, p.ID.Provider, p.ID.Version, p.ID.Platform)
+		in.dir, p.ID.Provider, p.ID.Version, p.ID.Platform)
 }

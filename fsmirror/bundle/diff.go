@@ -5,36 +5,37 @@ import (
 	"slices"
 
 	"github.com/larder-cli/larder/sources"
-	"github.com/larder-cli/larder/sources/evidence"
 )
 
-// Contents describe a mirror for a comparison: the hashes of its packages, and its evidence.
-type Contents struct {
-	Packages map[sources.PackageID][]sources.Hash
+// Contents describe a mirror for a comparison: the hashes of its packages. An ID without a platform stands for the
+// evidence for a release, with the hashes of its files except the origin, which makes no difference.
+type Contents map[sources.PackageID][]sources.Hash
 
-	// The files have no origin: where evidence came from makes no difference.
-	evidence map[sources.Release][len(evidence.Names)]File
-}
+// IsEvidence reports whether an ID in [Contents] stands for the evidence for a release.
+func IsEvidence(id sources.PackageID) bool { return id.Platform == sources.Platform{} }
 
-// NewContents returns empty contents.
-func NewContents() Contents {
-	return Contents{map[sources.PackageID][]sources.Hash{}, map[sources.Release][len(evidence.Names)]File{}}
+// Packages returns the number of packages.
+func (c Contents) Packages() (n int) {
+	for id := range c {
+		if !IsEvidence(id) {
+			n++
+		}
+	}
+	return n
 }
 
 // Forget removes a release, or all releases of its provider if it has no version.
 func (c Contents) Forget(r sources.Release) {
-	is := func(other sources.Release) bool {
-		return other == r || r.Version == sources.Version{} && other.Provider == r.Provider
-	}
-	maps.DeleteFunc(c.Packages, func(id sources.PackageID, _ []sources.Hash) bool { return is(id.Release()) })
-	maps.DeleteFunc(c.evidence, func(other sources.Release, _ [len(evidence.Names)]File) bool { return is(other) })
+	maps.DeleteFunc(c, func(id sources.PackageID, _ []sources.Hash) bool {
+		return id.Release() == r || r.Version == sources.Version{} && id.Provider == r.Provider
+	})
 }
 
 // Contents returns the contents of a mirror or a bundle with this manifest.
 func (m Manifest) Contents() Contents {
-	c := NewContents()
+	c := Contents{}
 	for _, p := range m.Packages {
-		c.Packages[p.ID] = p.hashes()
+		c[p.ID] = p.hashes()
 	}
 	for _, e := range m.Evidence {
 		c.add(e)
@@ -53,14 +54,21 @@ func (c Contents) AddEvidence(r sources.Release, signed *sources.Signed) error {
 }
 
 func (c Contents) add(e Evidence) {
-	e.Files[slices.Index(evidence.Names[:], "origin")] = File{}
-	c.evidence[e.Release] = e.Files
+	var hashes []sources.Hash
+	for _, f := range e.Files {
+		if f.Name != "origin" {
+			hashes = append(hashes, sources.ZipHash(f.SHA256))
+		}
+	}
+	c[sources.PackageID{Provider: e.Release.Provider, Version: e.Release.Version}] = hashes
 }
 
-// Add adds other contents.
-func (c Contents) Add(other Contents) {
-	maps.Copy(c.Packages, other.Packages)
-	maps.Copy(c.evidence, other.evidence)
+// hashes returns the hashes that identify the package, without mere claims.
+func (p Package) hashes() []sources.Hash {
+	if p.Unpacked() {
+		return []sources.Hash{p.H1}
+	}
+	return []sources.Hash{p.ZH, p.H1}
 }
 
 // A Difference is a package, or the evidence for a release, that differs between two mirrors or
@@ -74,31 +82,24 @@ type Difference struct {
 
 // Compare returns the differences in order. It compares evidence only for releases that have
 // packages in both mirrors.
-func Compare(a, b Contents) []Difference {
-	all := maps.Clone(a.Packages)
-	maps.Copy(all, b.Packages)
-	var differences []Difference
-	compared := map[sources.Release]bool{}
+func Compare(a, b Contents) (differences []Difference) {
+	common := map[sources.Release]bool{}
+	for id := range a {
+		if _, both := b[id]; both && !IsEvidence(id) {
+			common[id.Release()] = true
+		}
+	}
+	all := maps.Clone(a)
+	maps.Copy(all, b)
 	for _, id := range slices.SortedFunc(maps.Keys(all), sources.PackageID.Compare) {
-		first, inFirst := a.Packages[id]
-		second, inSecond := b.Packages[id]
-		both := inFirst && inSecond
-		switch {
-		case !both:
-			differences = append(differences, Difference{ID: id, First: inFirst, Second: inSecond})
-		case !alike(first, second):
-			differences = append(differences, Difference{id, true, true, [2][]sources.Hash{first, second}})
+		first, inFirst := a[id]
+		second, inSecond := b[id]
+		same := inFirst && inSecond && alike(first, second)
+		if IsEvidence(id) {
+			same = !common[id.Release()] || slices.Equal(first, second)
 		}
-		r := id.Release()
-		if !both || compared[r] {
-			continue
-		}
-		compared[r] = true
-		here, inFirst := a.evidence[r]
-		there, inSecond := b.evidence[r]
-		if here != there {
-			id := sources.PackageID{Provider: r.Provider, Version: r.Version}
-			differences = append(differences, Difference{ID: id, First: inFirst, Second: inSecond})
+		if !same {
+			differences = append(differences, Difference{id, inFirst, inSecond, [2][]sources.Hash{first, second}})
 		}
 	}
 	return differences

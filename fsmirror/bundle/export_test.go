@@ -2,15 +2,15 @@ package bundle
 
 import "bytes"
 
-var Read = read
-
 // Headers returns the headers of the bundle with this manifest, and the size of the
 // bundle.
 func Headers(m Manifest) ([]byte, int64, error) {
-	members, size, err := m.layout()
+	l, err := m.layout()
 	var all bytes.Buffer
-	for _, e := range members {
-		all.Write(e.header)
+	end := int64(0)
+	for _, e := range l.members {
+		all.Write(e.before[-end&(block-1):])
+		end = e.offset + e.Size
 	}
-	return all.Bytes(), size, err
+	return all.Bytes(), l.size, err
 }

@@ -1,10 +1,9 @@
 package bundle
 
 import (
+	"bytes"
 	"cmp"
 	"context"
-	"crypto/sha256"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -46,27 +45,27 @@ func Gather(ctx context.Context, roots []Root, engine string, warn func(error)) 
 		if _, err := os.Stat(filepath.Join(r.modules(), modulesManifest)); errors.Is(err, fs.ErrNotExist) {
 			continue
 		}
-		g := gathering{Root: r, left: maxFiles - n, warn: warn}
-		if err := g.run(ctx); err != nil {
+		files, err := filesIn(ctx, r.modules(), maxFiles-n, warn)
+		if err == nil {
+			err = r.portManifest(files)
+		}
+		if err != nil {
 			return nil, err
 		}
-		n += len(g.files)
-		all = append(all, Payload{Kind: RootModules, Root: r.Path, Files: g.files})
+		n += len(files)
+		all = append(all, Payload{Kind: RootModules, Root: r.Path, Files: files})
 	}
 	slices.SortFunc(all, func(a, b Payload) int { return cmp.Compare(a.dir(), b.dir()) })
 	return all, Manifest{Payload: all}.check()
 }
 
 func gatherEngine(ctx context.Context, file string) (Payload, error) {
-	f, err := newPayloadFile(ctx, filepath.Base(file), file)
+	f, err := readFile(ctx, filepath.Base(file), file)
 	if err == nil && f.Size == 0 {
 		err = fmt.Errorf("%s is empty", file)
 	}
 	f.Executable = true
-	if disk.Hidden(file) != 0 {
-		f.private = file
-	}
-	p := Payload{Kind: EngineBinary, Files: []PayloadFile{f}}
+	p := Payload{Kind: EngineBinary, Files: []File{f}}
 	if err == nil {
 		if err = p.check(); err != nil {
 			err = sources.WithHint(err, "rename it to terraform or tofu, with or without a version: tofu-1.10.0")
@@ -75,42 +74,34 @@ func gatherEngine(ctx context.Context, file string) (Payload, error) {
 	return p, err
 }
 
-// newPayloadFile reads a file for its size and checksum.
-func newPayloadFile(ctx context.Context, name, file string) (PayloadFile, error) {
+// readFile reads a file for its size and checksum.
+func readFile(ctx context.Context, name, file string) (File, error) {
 	sum, size, err := disk.HashFile(ctx, file, archive.MaxSize)
-	return PayloadFile{File: File{name, size, sum}, source: source{open: fileOpener(file)}}, err
-}
-
-// A gathering collects the modules of a root module.
-type gathering struct {
-	Root
-	base  string   // the modules, without links in the path
-	above []string // directories from base to the one that is being read, without links
-	left  int      // how many more files fit
-	files []PayloadFile
-
-	private string // path that not all users can read; empty if there is none
-	warn    func(error)
+	return File{Name: name, Size: size, SHA256: sum, source: source{path: file}}, err
 }
 
 // modules returns the directory that contains the modules.
 func (r Root) modules() string { return filepath.Join(r.DataDir, modulesName) }
 
-func (g *gathering) run(ctx context.Context) (err error) {
-	if g.base, err = disk.Resolve(g.modules()); err != nil {
-		return err
+// A gathering collects the files in a directory, except git repositories. Links in it are replaced with their targets.
+type gathering struct {
+	base  string   // the directory, without links in the path
+	above []string // directories from base to the one that is being read, without links
+	left  int      // how many files fit
+	files []File
+	warn  func(error)
+}
+
+// filesIn returns the files in a directory, sorted by name. It calls warn for links that lead nowhere.
+func filesIn(ctx context.Context, dir string, most int, warn func(error)) ([]File, error) {
+	base, err := disk.Resolve(dir)
+	if err != nil {
+		return nil, err
 	}
-	if disk.Hidden(g.base) != 0 {
-		g.private = g.base
-	}
-	if err := g.dir(ctx, "", g.base); err != nil {
-		return err
-	}
-	for i := range g.files {
-		g.files[i].private = g.private
-	}
-	slices.SortFunc(g.files, func(a, b PayloadFile) int { return cmp.Compare(a.Name, b.Name) })
-	return g.portManifest()
+	g := gathering{base: base, left: most, warn: warn}
+	err = g.dir(ctx, "", base)
+	slices.SortFunc(g.files, func(a, b File) int { return cmp.Compare(a.Name, b.Name) })
+	return g.files, err
 }
 
 // dir collects the files in a directory. The name is relative to the modules; at is the
@@ -137,24 +128,19 @@ func (g *gathering) dir(ctx context.Context, name, at string) error {
 }
 
 // entry collects a file, or the files in a directory.
-func (g *gathering) entry(ctx context.Context, name, at string) error {
+func (g *gathering) entry(ctx context.Context, name, link string) error {
+	at, err := disk.Resolve(link)
+	if errors.Is(err, fs.ErrNotExist) {
+		g.warn(fmt.Errorf("not in the bundle: %s is a broken link", link))
+		return nil
+	}
+	if err == nil {
+		err = g.checkTarget(link, at)
+	}
+	if err != nil {
+		return err
+	}
 	info, err := os.Lstat(at)
-	if err == nil && disk.IsLink(info.Mode()) {
-		link := at
-		if at, err = disk.Resolve(link); errors.Is(err, fs.ErrNotExist) {
-			g.warn(fmt.Errorf("not in the bundle: %s is a broken link", link))
-			return nil
-		}
-		if err == nil {
-			err = g.checkTarget(link, at)
-		}
-		if err == nil {
-			info, err = os.Lstat(at)
-		}
-	}
-	if err == nil && disk.HiddenBy(info) != 0 {
-		g.private = cmp.Or(g.private, at)
-	}
 	switch {
 	case err != nil:
 		return err
@@ -163,7 +149,7 @@ func (g *gathering) entry(ctx context.Context, name, at string) error {
 	case g.left == len(g.files):
 		return sources.WithHint(fmt.Errorf("%s: more than %d files in modules", g.base, maxFiles), "create several bundles, each for some of the root modules")
 	}
-	f, err := newPayloadFile(ctx, name, at)
+	f, err := readFile(ctx, name, at)
 	f.Executable = info.Mode()&0o111 != 0
 	g.files = append(g.files, f)
 	return err
@@ -179,53 +165,26 @@ func (g *gathering) checkTarget(link, target string) error {
 	return sources.WithHint(fmt.Errorf("%s is a link to %s, which is outside %s", link, target, g.base), "replace the link with what it refers to, or run the engine's get -update command")
 }
 
-// portManifest checks that the modules in the engine's list are there. If the data
-// directory doesn't have the same name as in bundles, it replaces the name in the list.
-func (g *gathering) portManifest() error {
-	i := slices.IndexFunc(g.files, func(f PayloadFile) bool { return f.Name == modulesManifest })
-	file := filepath.Join(g.base, modulesManifest)
-	data, err := disk.ReadFile(file, maxModulesManifest)
+// portManifest replaces the data directory of r in the engine's list of modules with the one in bundles.
+func (r Root) portManifest(files []File) error {
+	i := slices.IndexFunc(files, func(f File) bool { return f.Name == modulesManifest })
+	if i < 0 { // it is no file
+		return nil
+	}
+	data, err := disk.ReadFile(files[i].path, maxModulesManifest)
 	if err != nil {
 		return err
 	}
-	var document struct {
-		Modules []map[string]any
-	}
-	if err := json.Unmarshal(data, &document); err != nil {
-		return fmt.Errorf("%s: %w", file, err)
-	}
-	moved := false
-	for _, m := range document.Modules {
-		name, _ := m["Dir"].(string)
-		inside, ok := g.inside(name)
-		if !ok {
-			continue
-		}
-		if !slices.ContainsFunc(g.files, func(f PayloadFile) bool { return strings.HasPrefix(f.Name, inside+"/") }) {
-			return sources.WithHint(fmt.Errorf("%s lists %s, which is missing", file, name), "run terraform get or tofu get in %s first", g.Dir)
-		}
-		if ported := path.Join(DataPath, modulesName, inside); ported != name {
-			m["Dir"], moved = ported, true
-		}
-	}
-	if !moved {
-		return nil
-	}
-	if data, err = json.Marshal(document); err != nil {
+	below, err := filepath.Rel(r.Dir, r.modules())
+	if err != nil {
 		return err
 	}
-	f := &g.files[i]
-	f.Size, f.SHA256, f.open = int64(len(data)), sha256.Sum256(data), opener(data)
-	return nil
-}
-
-// inside returns the path of an installed module relative to the modules. It returns
-// false for a module that is elsewhere, such as in another directory of the checkout.
-func (g *gathering) inside(dir string) (string, bool) {
-	at := filepath.FromSlash(dir)
-	if !filepath.IsAbs(at) {
-		at = filepath.Join(g.Dir, at)
+	for _, dir := range []string{r.modules(), below} { // engines write it as it is in TF_DATA_DIR
+		was, is := `"`+filepath.ToSlash(dir)+"/", `"`+path.Join(DataPath, modulesName)+"/"
+		data = bytes.ReplaceAll(data, []byte(was), []byte(is))
 	}
-	rel, err := filepath.Rel(g.modules(), at)
-	return filepath.ToSlash(rel), err == nil && filepath.IsLocal(rel) && rel != "."
+	ported := newFile(modulesManifest, data)
+	ported.path = files[i].path
+	files[i] = ported
+	return nil
 }

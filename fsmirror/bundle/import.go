@@ -18,8 +18,9 @@ type ImportOptions struct {
 	// packages, and stores them unpacked. With ReadOnly, it verifies everything, and changes nothing.
 	builder.Options
 
-	// Check refuses a package for a reason that is not in the bundle. It may be nil.
-	Check func(Verified) error
+	// Check is called with all packages before they are compared with those of the mirror. Its error ends the import.
+	// It may be nil.
+	Check func([]Verified) error
 
 	// Accept is called with all packages before the mirror changes. Its error ends the
 	// import. It may be nil.
@@ -69,7 +70,7 @@ type importer struct {
 	bundle   *Bundle
 	mirror   *builder.Builder
 	signed   map[sources.Release]*sources.Signed // evidence in the bundle, then merged with that in the mirror
-	arrivals []Arrival
+	result   Imported
 	progress progress
 }
 
@@ -86,93 +87,85 @@ func Import(ctx context.Context, file, dir string, opts ImportOptions) (result I
 	if from.Manifest.Unpacked() && !opts.Unpacked {
 		return result, fmt.Errorf("%s: %w", file, ErrUnpacked)
 	}
-	in := &importer{opts: opts, dir: dir, bundle: from, progress: progress{report: opts.Report}}
-	if err := in.readEvidence(ctx); err != nil {
-		return result, err
-	}
-	payload := &placing{importer: in, scratches: map[string]*scratch{}}
-	if err := payload.prepare(ctx); err != nil {
-		return result, err
-	}
 	opts.Unpacked = from.Manifest.Unpacked()
+	in := &importer{opts: opts, dir: dir, bundle: from, progress: progress{report: opts.Report}}
+	if err := in.verifyOthers(ctx); err != nil {
+		return result, err
+	}
 	if in.mirror, err = builder.Open(ctx, dir, opts.Options); err != nil {
 		return result, err
 	}
-	if opts.ReadOnly {
-		err = in.run(ctx)
-	} else {
-		err = payload.around(ctx, in.run)
-	}
-	result = Imported{Packages: in.arrivals, Placed: payload.placed, Left: payload.unwanted}
-	if err == nil {
-		err = in.remove(ctx, &result)
-	}
-	if err != nil {
+	if err := in.run(ctx); err != nil {
 		_, closeErr := in.mirror.Abort()
-		return result, errors.Join(err, closeErr)
+		return in.result, errors.Join(err, closeErr)
 	}
-	return result, in.mirror.Close()
+	return in.result, in.mirror.Close()
 }
 
-// remove removes the packages that the sender has removed. Everything else was imported.
-func (in *importer) remove(ctx context.Context, result *Imported) error {
-	removed := map[sources.PackageID]sources.Hash{}
-	for _, p := range in.bundle.Manifest.Removed {
-		removed[p.ID] = p.ZH
-	}
-	if len(removed) == 0 {
-		return nil
-	}
-	plan, others, err := in.mirror.PlanRemoval(ctx, removed)
-	if err != nil {
-		if errors.Is(err, fs.ErrNotExist) { // in a dry run
-			err = nil
-		}
+// verifyOthers verifies the evidence and the payloads, also those that were not requested, and decides what to do with
+// the requested ones. It changes nothing.
+func (in *importer) verifyOthers(ctx context.Context) (err error) {
+	if in.signed, err = in.bundle.Evidence(ctx); err != nil {
 		return err
 	}
-	result.Others = others
-	switch {
-	case in.opts.KeepRemoved:
-		result.Kept = plan.Remove
-	case in.opts.ReadOnly:
-		result.Removed = plan.Remove
-	default:
-		result.Removed, err = in.mirror.Prune(ctx, plan)
+	var all []Verified
+	for _, p := range in.bundle.Manifest.Packages {
+		v, err := in.bundle.verified(ctx, p, in.opts.Judge, in.signed)
+		if err != nil {
+			return err
+		}
+		all = append(all, v)
 	}
-	return err
+	if in.opts.Check != nil {
+		if err := in.opts.Check(all); err != nil {
+			return err
+		}
+	}
+	in.progress.of = in.bundle.Manifest.PayloadSize()
+	for _, p := range in.bundle.Manifest.Payload {
+		if err := in.bundle.verifyFiles(ctx, &in.progress, p.dir(), p.Files); err != nil {
+			return err
+		}
+	}
+	return in.plan(ctx)
 }
 
-// run imports the packages. In a dry run it only verifies them.
+// run imports everything. In a dry run it only verifies the packages.
 func (in *importer) run(ctx context.Context) error {
 	if err := errors.Join(in.checkBase(ctx), in.decide(ctx)); err != nil {
 		return err
 	}
-	if in.opts.Accept != nil {
-		all := make([]Verified, len(in.arrivals))
-		for i, a := range in.arrivals {
-			all[i] = a.Verified
+	all := make([]Verified, len(in.result.Packages))
+	for i, a := range in.result.Packages {
+		if all[i] = a.Verified; a.How != Known {
+			in.progress.of += a.Size
 		}
+	}
+	if in.opts.Accept != nil {
 		if err := in.opts.Accept(all); err != nil {
 			return err
 		}
 	}
-	for _, a := range in.arrivals {
-		if a.How != Known {
-			in.progress.of += a.Size
+	if in.opts.ReadOnly {
+		for _, a := range in.result.Packages {
+			if a.How == Known {
+				continue
+			}
+			if err := in.bundle.verifyPackage(ctx, &in.progress, a.Package); err != nil {
+				return err
+			}
 		}
+		return in.remove(ctx)
 	}
-	if !in.opts.ReadOnly {
-		return in.store(ctx)
+	if err := in.store(ctx); err != nil {
+		return err
 	}
-	for _, a := range in.arrivals {
-		if a.How == Known {
-			continue
-		}
-		if err := in.bundle.verifyPackage(ctx, &in.progress, a.Package); err != nil {
+	for i := range in.result.Placed {
+		if err := in.place(ctx, &in.result.Placed[i]); err != nil {
 			return err
 		}
 	}
-	return nil
+	return in.remove(ctx)
 }
 
 // store copies all packages into the mirror, and then lets them appear there.
@@ -183,7 +176,7 @@ func (in *importer) store(ctx context.Context) error {
 			tx.Close()
 		}
 	}()
-	for _, a := range in.arrivals {
+	for _, a := range in.result.Packages {
 		_, tx, err := in.mirror.Begin(ctx, a.ID, sources.ToStore)
 		if err != nil {
 			return err
@@ -196,7 +189,7 @@ func (in *importer) store(ctx context.Context) error {
 			return err
 		}
 	}
-	for i, a := range in.arrivals {
+	for i, a := range in.result.Packages {
 		by := sources.Provenance{
 			ZH: a.ZH, Filename: a.ID.Filename(), Origin: in.bundle.name, Proof: a.Proof, Signed: in.signed[a.ID.Release()],
 		}
@@ -237,23 +230,30 @@ func (in *importer) copy(ctx context.Context, p Package, tx sources.Tx) error {
 	return in.bundle.checkContents(p, c)
 }
 
-// checkBase checks that the mirror has the base of the bundle.
-func (in *importer) checkBase(ctx context.Context) error {
-	var missing []error
-	for _, p := range in.bundle.Manifest.Base {
-		s, err := in.mirror.Get(ctx, p.ID)
-		switch {
-		case ctx.Err() != nil:
-			return ctx.Err()
-		case errors.Is(err, sources.ErrNotFound):
-			err = &sources.PackageError{ID: p.ID, Err: fmt.Errorf("%s requires this package, but %s does not have it", in.bundle.name, in.dir)}
-		case err == nil && s.ZH != p.ZH:
-			err = &sources.PackageError{ID: p.ID, Err: fmt.Errorf("%s requires %s, but %s has %s", in.bundle.name, p.ZH, in.dir, s.ZH)}
-		}
-		if err != nil {
-			hint := "import the earlier bundles first, or request one created with --since and the output of larder bundle manifest %s"
-			missing = append(missing, sources.WithHint(err, hint, in.dir))
-		}
+// remove removes the packages that the sender has removed. Everything else was imported.
+func (in *importer) remove(ctx context.Context) (err error) {
+	removed := map[sources.PackageID]sources.Hash{}
+	for _, p := range in.bundle.Manifest.Removed {
+		removed[p.ID] = p.ZH
 	}
-	return errors.Join(missing...)
+	if len(removed) == 0 {
+		return nil
+	}
+	plan, others, err := in.mirror.PlanRemoval(ctx, removed)
+	if errors.Is(err, fs.ErrNotExist) { // in a dry run
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	in.result.Others = others
+	switch {
+	case in.opts.KeepRemoved:
+		in.result.Kept = plan.Remove
+	case in.opts.ReadOnly:
+		in.result.Removed = plan.Remove
+	default:
+		in.result.Removed, err = in.mirror.Prune(ctx, plan)
+	}
+	return err
 }

@@ -8,7 +8,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"slices"
+	"strings"
+	"unicode"
 
 	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/archive"
@@ -21,7 +24,8 @@ const (
 	// MaxManifest limits the size of a manifest in bytes. A package takes about 500.
 	MaxManifest = 32 << 20
 
-	maxArchive = archive.MaxPacked // in bytes
+	maxFiles = 100_000 // in the payloads of a bundle
+	maxName  = 4096    // bytes in the path of a file
 )
 
 // A Manifest describes the contents of a bundle or of a mirror.
@@ -35,51 +39,33 @@ type Manifest struct {
 
 // A Package is a package in a bundle.
 type Package struct {
-	ID    sources.PackageID
-	Size  int64        // of the archive or of all files, in bytes
-	ZH    sources.Hash // of the archive; for an unpacked package a claim, or empty
-	H1    sources.Hash
-	ZipH1 sources.Hash // empty if it equals H1; see [sources.Contents]
+	ID    sources.PackageID `json:"-"`
+	Size  int64             `json:"size,omitempty"` // of the archive or of all files, in bytes
+	ZH    sources.Hash      `json:"zh,omitempty"`   // of the archive; for an unpacked package a claim, or empty
+	H1    sources.Hash      `json:"h1,omitempty"`
+	ZipH1 sources.Hash      `json:"zip_h1,omitempty"` // empty if it equals H1; see [sources.Contents]
+	Files []File            `json:"files,omitempty"`  // of an unpacked package, sorted by name; empty for an archive
 
-	Files []PayloadFile // of an unpacked package, sorted by name; empty for an archive
-
-	source // of an archive; zero in a bundle that was read
-}
-
-// Unpacked reports whether the bundle has the files of the package, and not its archive.
-func (p Package) Unpacked() bool { return len(p.Files) > 0 }
-
-// Path returns the path of the archive, or of the directory of an unpacked package, in a
-// bundle and in a mirror, with forward slashes.
-func (p Package) Path() string {
-	if p.Unpacked() {
-		return p.ID.Path()
-	}
-	return p.ID.Provider.String() + "/" + p.ID.Filename()
-}
-
-// hashes returns the hashes that identify the package, without mere claims.
-func (p Package) hashes() []sources.Hash {
-	if p.Unpacked() {
-		return []sources.Hash{p.H1}
-	}
-	return []sources.Hash{p.ZH, p.H1}
+	source // of an archive
 }
 
 // Evidence describes the evidence for a release.
 type Evidence struct {
-	sources.Release
-	Files [len(evidence.Names)]File // in the order of [evidence.Names]
+	Release sources.Release `json:"-"`
+	Path    string          `json:"path"`  // see [evidence.Path]; determines the release
+	Files   []File          `json:"files"` // in the order of [evidence.Names]
 
 	signed *sources.Signed // nil in a bundle that was read
-	data   evidence.Files  // empty in a bundle that was read
 }
 
-// A File is a file in a bundle.
+// A File is a file in a bundle, or in something that the bundle contains.
 type File struct {
-	Name   string `json:"name"` // with forward slashes
-	Size   int64  `json:"size"`
-	SHA256 Digest `json:"sha256"`
+	Name       string `json:"name"` // with forward slashes
+	Size       int64  `json:"size"`
+	SHA256     Digest `json:"sha256"`
+	Executable bool   `json:"executable,omitempty"`
+
+	source
 }
 
 // A Digest is a SHA-256, in JSON in lower-case hexadecimal.
@@ -98,35 +84,19 @@ func (d *Digest) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// check returns an error if the file has more than max bytes.
-func (f File) check(max int64) error {
-	if f.Size < 0 || f.Size > max {
-		return fmt.Errorf("invalid size %d", f.Size)
-	}
-	return nil
-}
-
-// The JSON forms of a manifest, a package and evidence. Others are encoded as they are.
+// The JSON forms. Others are encoded as they are.
 type (
 	document struct {
 		Format int `json:"format"`
 		Manifest
 	}
+	plainPackage    Package
 	packageDocument struct {
-		Provider string        `json:"provider"`
-		Version  string        `json:"version"`
-		Platform string        `json:"platform"`
-		Path     string        `json:"path,omitempty"` // none in the base, which is not in the bundle
-		Size     int64         `json:"size,omitempty"`
-		ZH       sources.Hash  `json:"zh,omitempty"`
-		H1       sources.Hash  `json:"h1,omitempty"`
-		ZipH1    sources.Hash  `json:"zip_h1,omitempty"`
-		Files    []PayloadFile `json:"files,omitempty"`
-	}
-	evidenceDocument struct {
 		Provider string `json:"provider"`
 		Version  string `json:"version"`
-		Files    []File `json:"files"`
+		Platform string `json:"platform"`
+		Path     string `json:"path,omitempty"` // none in the base, which is not in the bundle
+		plainPackage
 	}
 )
 
@@ -136,19 +106,19 @@ func (p Package) MarshalJSON() ([]byte, error) {
 	if p.Size != 0 {
 		path = p.Path()
 	}
-	return json.Marshal(packageDocument{
-		p.ID.Provider.String(), p.ID.Version.String(), p.ID.Platform.String(), path, p.Size, p.ZH, p.H1, p.ZipH1, p.Files,
-	})
+	id := p.ID
+	return json.Marshal(packageDocument{id.Provider.String(), id.Version.String(), id.Platform.String(), path, plainPackage(p)})
 }
 
 // UnmarshalJSON implements [json.Unmarshaler].
 func (p *Package) UnmarshalJSON(data []byte) error {
 	var d packageDocument
-	if err := json.Unmarshal(data, &d); err != nil {
+	err := json.Unmarshal(data, &d)
+	if err != nil {
 		return err
 	}
-	id, err := sources.ParsePackageID(d.Provider, d.Version, d.Platform)
-	*p = Package{ID: id, Size: d.Size, ZH: d.ZH, H1: d.H1, ZipH1: d.ZipH1, Files: d.Files}
+	*p = Package(d.plainPackage)
+	p.ID, err = sources.ParsePackageID(d.Provider, d.Version, d.Platform)
 	if err == nil && (p.ZH != "" || !p.Unpacked()) {
 		_, err = p.ZH.Sum(sources.ZH)
 	}
@@ -161,34 +131,6 @@ func (p *Package) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// MarshalJSON implements [json.Marshaler].
-func (e Evidence) MarshalJSON() ([]byte, error) {
-	return json.Marshal(evidenceDocument{e.Provider.String(), e.Version.String(), e.Files[:]})
-}
-
-// UnmarshalJSON implements [json.Unmarshaler].
-func (e *Evidence) UnmarshalJSON(data []byte) error {
-	var d evidenceDocument
-	if err := json.Unmarshal(data, &d); err != nil {
-		return err
-	}
-	id, err := sources.ParsePackageID(d.Provider, d.Version, "any_any")
-	if err == nil && len(d.Files) != len(e.Files) {
-		err = fmt.Errorf("%d files instead of %d", len(d.Files), len(e.Files))
-	}
-	for i, f := range d.Files {
-		if err == nil && f.Name != evidence.Names[i] {
-			err = fmt.Errorf("the file %.99q should be named %q", f.Name, evidence.Names[i])
-		}
-		err = cmp.Or(err, f.check(evidence.Max))
-	}
-	if err != nil {
-		return fmt.Errorf("evidence for %.99q %.99q: %w", d.Provider, d.Version, err)
-	}
-	*e = Evidence{Release: id.Release(), Files: [len(evidence.Names)]File(d.Files)}
-	return nil
-}
-
 // Text returns the manifest as JSON. Equal manifests have equal text.
 func (m Manifest) Text() []byte {
 	m.Packages, m.Evidence = append([]Package{}, m.Packages...), append([]Evidence{}, m.Evidence...) // not null
@@ -197,6 +139,26 @@ func (m Manifest) Text() []byte {
 		panic(err) // cannot happen: these are strings and numbers
 	}
 	return text
+}
+
+// ParseManifest parses the output of [Manifest.Text], with any spacing.
+func ParseManifest(data []byte) (Manifest, error) {
+	if len(data) > MaxManifest {
+		return Manifest{}, fmt.Errorf("manifest has more than %d bytes", MaxManifest)
+	}
+	var doc document
+	err := json.Unmarshal(data, &doc)
+	if doc.Format > format || err == nil && doc.Format != format {
+		err = fmt.Errorf("manifest has the unknown format %d", doc.Format)
+		return Manifest{}, sources.WithHint(err, "a newer version of larder may have written it: upgrade larder")
+	}
+	if err == nil {
+		err = cmp.Or(doc.findReleases(), doc.check())
+	}
+	if err != nil {
+		return Manifest{}, fmt.Errorf("manifest: %w", err)
+	}
+	return doc.Manifest, nil
 }
 
 // ID returns the ID of the bundle.
@@ -212,8 +174,7 @@ func (m Manifest) Unpacked() bool { return len(m.Packages) > 0 && m.Packages[0].
 func (m Manifest) Empty() bool { return len(m.Packages)+len(m.Payload)+len(m.Removed) == 0 }
 
 // Size returns the total size of the packages in bytes.
-func (m Manifest) Size() int64 {
-	sum := int64(0)
+func (m Manifest) Size() (sum int64) {
 	for _, p := range m.Packages {
 		sum += p.Size
 	}
@@ -221,13 +182,39 @@ func (m Manifest) Size() int64 {
 }
 
 // PayloadSize returns the total size of the payloads in bytes.
-func (m Manifest) PayloadSize() int64 {
-	sum := int64(0)
+func (m Manifest) PayloadSize() (sum int64) {
 	for _, p := range m.Payload {
 		sum += p.Size()
 	}
 	return sum
 }
+
+// Evidenced reports whether there is evidence for a release.
+func (m Manifest) Evidenced(r sources.Release) bool {
+	_, ok := slices.BinarySearchFunc(m.Evidence, r, func(e Evidence, r sources.Release) int {
+		return e.Release.Compare(r)
+	})
+	return ok
+}
+
+// find returns the package that a receiver with this manifest has, and whether it has evidence
+// for the package, or needs none. A package of the base has only ID and ZH.
+func (m Manifest) find(id sources.PackageID) (p Package, evidenced, ok bool) {
+	if i, ok := find(m.Base, id); ok {
+		return m.Base[i], true, true
+	}
+	if i, ok := find(m.Packages, id); ok {
+		return m.Packages[i], m.Evidenced(id.Release()), true
+	}
+	return p, false, false
+}
+
+// find returns the index of a package among sorted ones.
+func find(packages []Package, id sources.PackageID) (int, bool) {
+	return slices.BinarySearchFunc(packages, id, func(p Package, id sources.PackageID) int { return p.ID.Compare(id) })
+}
+
+func byID(a, b Package) int { return a.ID.Compare(b.ID) }
 
 // releasesOf returns the set of the packages' releases.
 func releasesOf(packages []Package) map[sources.Release]bool {
@@ -238,35 +225,30 @@ func releasesOf(packages []Package) map[sources.Release]bool {
 	return all
 }
 
-// Evidenced reports whether there is evidence for a release.
-func (m Manifest) Evidenced(r sources.Release) bool {
-	_, ok := slices.BinarySearchFunc(m.Evidence, r, func(e Evidence, r sources.Release) int { return e.Compare(r) })
-	return ok
-}
-
-// find returns the index of a package among sorted ones.
-func find(packages []Package, id sources.PackageID) (int, bool) {
-	return slices.BinarySearchFunc(packages, id, func(p Package, id sources.PackageID) int { return p.ID.Compare(id) })
-}
-
-// ParseManifest parses the output of [Manifest.Text], with any spacing.
-func ParseManifest(data []byte) (Manifest, error) {
-	if len(data) > MaxManifest {
-		return Manifest{}, fmt.Errorf("manifest has more than %d bytes", MaxManifest)
+// findReleases sets the release of each evidence, and checks its files.
+func (m Manifest) findReleases() error {
+	releases := map[string]sources.Release{}
+	for r := range releasesOf(m.Packages) {
+		releases[evidence.Path(r.Provider, r.Version)] = r
 	}
-	var doc document
-	err := json.Unmarshal(data, &doc)
-	if doc.Format > format || err == nil && doc.Format != format {
-		err = fmt.Errorf("manifest has the unknown format %d", doc.Format)
-		return Manifest{}, sources.WithHint(err, "a newer version of larder may have written it: upgrade larder")
+	for i := range m.Evidence {
+		e, ok := &m.Evidence[i], false
+		if e.Release, ok = releases[e.Path]; !ok {
+			return fmt.Errorf("%.255q: the manifest lists no package of this version", e.Path)
+		}
+		if len(e.Files) != len(evidence.Names) {
+			return fmt.Errorf("%s: %d files instead of %d", e, len(e.Files), len(evidence.Names))
+		}
+		for i, f := range e.Files {
+			if f.Name != evidence.Names[i] || f.Executable {
+				return fmt.Errorf("%s: the file %.99q should be named %q, and not be executable", e, f.Name, evidence.Names[i])
+			}
+			if err := f.check(evidence.Max); err != nil {
+				return fmt.Errorf("%s: %w", e, err)
+			}
+		}
 	}
-	if err == nil {
-		err = doc.check()
-	}
-	if err != nil {
-		return Manifest{}, fmt.Errorf("manifest: %w", err)
-	}
-	return doc.Manifest, nil
+	return nil
 }
 
 // check returns an error unless every file system can store the bundle, and the manifest
@@ -281,32 +263,20 @@ func (m Manifest) check() error {
 			return fmt.Errorf("%s: %w", p.ID, err)
 		}
 	}
-	if err := m.checkPayload(); err != nil {
-		return err
+	for _, p := range m.Payload {
+		if err := p.check(); err != nil {
+			return err
+		}
 	}
-	byID := func(a, b Package) int { return a.ID.Compare(b.ID) }
+	mentioned := slices.Concat(m.Packages, m.Base, m.Removed)
+	slices.SortStableFunc(mentioned, byID)
 	err := cmp.Or(
-		inOrder(m.Packages, byID), inOrder(m.Base, byID), inOrder(m.Removed, byID),
-		inOrder(m.Evidence, func(a, b Evidence) int { return a.Compare(b.Release) }),
+		inOrder(m.Packages, byID), inOrder(m.Base, byID), inOrder(m.Removed, byID), inOrder(mentioned, byID),
+		inOrder(m.Evidence, func(a, b Evidence) int { return a.Release.Compare(b.Release) }),
+		inOrder(m.Payload, func(a, b Payload) int { return cmp.Compare(a.dir(), b.dir()) }),
 	)
 	if err != nil {
 		return err
-	}
-	for _, p := range m.Base {
-		if _, listed := find(m.Packages, p.ID); listed {
-			return fmt.Errorf("%s: listed both as in the bundle and as received earlier", p.ID)
-		}
-	}
-	for _, p := range m.Removed {
-		if _, _, listed := m.find(p.ID); listed {
-			return fmt.Errorf("%s: listed both as removed and as in the receiver's mirror", p.ID)
-		}
-	}
-	releases := releasesOf(m.Packages)
-	for _, e := range m.Evidence {
-		if !releases[e.Release] {
-			return fmt.Errorf("%s: the manifest lists no package of this version", e)
-		}
 	}
 	names := archive.Names{}
 	for _, e := range m.members() {
@@ -331,9 +301,21 @@ func (p Package) String() string { return p.ID.String() }
 
 func (e Evidence) String() string { return "evidence for " + e.Release.String() }
 
+// Unpacked reports whether the bundle has the files of the package, and not its archive.
+func (p Package) Unpacked() bool { return len(p.Files) > 0 }
+
+// Path returns the path of the archive, or of the directory of an unpacked package, in a
+// bundle and in a mirror, with forward slashes.
+func (p Package) Path() string {
+	if p.Unpacked() {
+		return p.ID.Path()
+	}
+	return p.ID.Provider.String() + "/" + p.ID.Filename()
+}
+
 // check checks the members that packages of the base do not have.
 func (p Package) check() error {
-	if p.Size < 1 || p.Size > maxArchive {
+	if p.Size < 1 || p.Size > archive.MaxPacked {
 		return fmt.Errorf("invalid size %d", p.Size)
 	}
 	if p.Unpacked() {
@@ -348,3 +330,73 @@ func (p Package) check() error {
 	_, err := p.ZipH1.Sum(sources.H1)
 	return err
 }
+
+// checkUnpacked checks the files of an unpacked package. Their checksums determine the hash.
+func (p Package) checkUnpacked() error {
+	err := checkFiles(p.Files, func(name string) error {
+		if !fs.ValidPath(name) {
+			return errors.New("not a path inside a directory")
+		}
+		return nil
+	})
+	var files []sources.File
+	for _, f := range p.Files {
+		files = append(files, sources.File{Path: f.Name, SHA256: f.SHA256})
+	}
+	switch h1, size := archive.H1(files), sizeOf(p.Files); {
+	case err != nil:
+	case size != p.Size:
+		err = fmt.Errorf("its files have %d bytes instead of %d", size, p.Size)
+	case h1 != p.H1 || p.ZipH1 != "":
+		err = fmt.Errorf("its files are %s, but should be %s", h1, p.H1)
+	}
+	return err
+}
+
+// sizeOf returns the total size of files in bytes.
+func sizeOf(files []File) (sum int64) {
+	for _, f := range files {
+		sum += f.Size
+	}
+	return sum
+}
+
+// check returns an error if the file has more than max bytes.
+func (f File) check(max int64) error {
+	if f.Size < 0 || f.Size > max {
+		return fmt.Errorf("invalid size %d", f.Size)
+	}
+	return nil
+}
+
+// checkFiles checks the names, the sizes and the order of the files in a directory.
+func checkFiles(files []File, checkName func(string) error) error {
+	for i, f := range files {
+		err := cmp.Or(checkName(f.Name), f.check(archive.MaxPacked))
+		if err == nil && (f.Name == "." || i > 0 && files[i-1].Name >= f.Name) {
+			err = errors.New("listed twice, or out of order")
+		}
+		if err != nil {
+			return fmt.Errorf("%.255q: %w", f.Name, err)
+		}
+	}
+	return nil
+}
+
+// checkName refuses paths that lead elsewhere, that only some file systems can store, or
+// that git would read as a repository with hooks and settings.
+func checkName(name string) error {
+	odd := func(r rune) bool { return unicode.IsControl(r) || r == '\\' || r == unicode.ReplacementChar }
+	switch {
+	case !fs.ValidPath(name) || len(name) > maxName:
+		return errors.New("not a path inside a directory")
+	case strings.ContainsFunc(name, odd):
+		return errors.New("contains a character that some file systems cannot store")
+	case slices.ContainsFunc(strings.Split(name, "/"), isRepository):
+		return errors.New("part of a git repository")
+	}
+	return nil
+}
+
+// isRepository reports whether git takes a file or directory of this name for a repository.
+func isRepository(name string) bool { return strings.EqualFold(name, ".git") }

@@ -1,15 +1,11 @@
 package bundle
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
-	"io"
-	"io/fs"
 	"path"
 	"slices"
 	"strings"
-	"unicode"
 
 	"github.com/larder-cli/larder/sources"
 )
@@ -25,23 +21,9 @@ const (
 
 // A Payload is something in a bundle that does not become part of the mirror.
 type Payload struct {
-	Kind  PayloadKind   `json:"kind"`
-	Root  string        `json:"root,omitempty"` // path of the root module, with forward slashes; empty for an engine
-	Files []PayloadFile `json:"files"`          // sorted by name; an engine has one
-}
-
-// A PayloadFile is a file of a payload.
-type PayloadFile struct {
-	File
-	Executable bool `json:"executable,omitempty"`
-
-	source // zero in a bundle that was read
-}
-
-// A source is where something in a bundle comes from when the bundle is created.
-type source struct {
-	open    func() (io.ReadCloser, error)
-	private string // path of the origin, if not all users can read it
+	Kind  PayloadKind `json:"kind"`
+	Root  string      `json:"root,omitempty"` // path of the root module, with forward slashes; empty for an engine
+	Files []File      `json:"files"`          // sorted by name; an engine has one
 }
 
 const (
@@ -54,9 +36,6 @@ const (
 
 	modulesName     = "modules" // in a data directory
 	modulesManifest = "modules.json"
-
-	maxFiles = 100_000 // in the payloads of a bundle
-	maxName  = 4096    // bytes in the path of a file
 )
 
 // dir returns the directory in the bundle that contains the files of p.
@@ -68,33 +47,13 @@ func (p Payload) dir() string {
 }
 
 // Size returns the total size of the files in bytes.
-func (p Payload) Size() int64 {
-	sum := int64(0)
-	for _, f := range p.Files {
-		sum += f.Size
-	}
-	return sum
-}
+func (p Payload) Size() int64 { return sizeOf(p.Files) }
 
 func (p Payload) String() string {
 	if p.Kind == EngineBinary {
 		return "engine " + p.Files[0].Name
 	}
 	return "modules of " + p.Root
-}
-
-// checkPayload checks the payloads, which together may have a limited number of files.
-func (m Manifest) checkPayload() error {
-	n := 0
-	for _, p := range m.Payload {
-		if n += len(p.Files); n > maxFiles {
-			return fmt.Errorf("more than %d files in modules", maxFiles)
-		}
-		if err := p.check(); err != nil {
-			return err
-		}
-	}
-	return inOrder(m.Payload, func(a, b Payload) int { return cmp.Compare(a.dir(), b.dir()) })
 }
 
 // check checks the kind and the names of a payload.
@@ -110,7 +69,7 @@ func (p Payload) check() error {
 		}
 	case p.Kind != RootModules:
 		return fmt.Errorf("unknown kind of payload %.99q", p.Kind)
-	case !slices.ContainsFunc(p.Files, func(f PayloadFile) bool { return f.Name == modulesManifest }):
+	case !slices.ContainsFunc(p.Files, func(f File) bool { return f.Name == modulesManifest }):
 		return fmt.Errorf("modules of %.255q: %s is missing", p.Root, modulesManifest)
 	default:
 		if err := checkName(p.Root); err != nil {
@@ -122,35 +81,3 @@ func (p Payload) check() error {
 	}
 	return nil
 }
-
-// checkFiles checks the names, the sizes and the order of the files in a directory.
-func checkFiles(files []PayloadFile, checkName func(string) error) error {
-	for i, f := range files {
-		err := cmp.Or(checkName(f.Name), f.check(maxArchive))
-		if err == nil && (f.Name == "." || i > 0 && files[i-1].Name >= f.Name) {
-			err = errors.New("listed twice, or out of order")
-		}
-		if err != nil {
-			return fmt.Errorf("%.255q: %w", f.Name, err)
-		}
-	}
-	return nil
-}
-
-// checkName refuses paths that lead elsewhere, that only some file systems can store, or
-// that git would read as a repository with hooks and settings.
-func checkName(name string) error {
-	odd := func(r rune) bool { return unicode.IsControl(r) || r == '\\' || r == unicode.ReplacementChar }
-	switch {
-	case !fs.ValidPath(name) || len(name) > maxName:
-		return errors.New("not a path inside a directory")
-	case strings.ContainsFunc(name, odd):
-		return errors.New("contains a character that some file systems cannot store")
-	case slices.ContainsFunc(strings.Split(name, "/"), isRepository):
-		return errors.New("part of a git repository")
-	}
-	return nil
-}
-
-// isRepository reports whether git takes a file or directory of this name for a repository.
-func isRepository(name string) bool { return strings.EqualFold(name, ".git") }

@@ -141,8 +141,7 @@ func TestPayload(t *testing.T) {
 	sourcetest.Expect(t, maps.Equal(files(t, to), placed), "got %q", files(t, to))
 	sourcetest.Expect(t, maps.Equal(tree(t, mirror), tree(t, indexed(t, from))), "another mirror")
 
-	// The second import changes nothing. Repositories of git don't matter.
-	write(t, to, map[string]string{"modules/.terraform/modules/vpc/.git/HEAD": "x"})
+	// The second import changes nothing.
 	i = sourcetest.Must(bundle.Import(ctx, file, mirror, opts))(t)
 	sourcetest.Equal(t, hows(i), "engine tofu: already there, modules of .: already there, modules of live/net: already there")
 
@@ -226,7 +225,7 @@ func TestPayloadThatArrivesMeanwhile(t *testing.T) {
 			}
 			i, err := bundle.Import(ctx, file, mirror, opts)
 			if name == "other" {
-				sourcetest.Expect(t, err != nil && strings.Contains(err.Error(), "tofu was created by another program"), "%v", err)
+				sourcetest.Expect(t, err != nil && strings.Contains(err.Error(), "differs from the bundle's engine tofu"), "%v", err)
 				return
 			}
 			check(t, err)
@@ -338,8 +337,6 @@ func TestGatherRefuses(t *testing.T) {
 		change func(modules string)
 		want   string
 	}{
-		{"missing module", "", func(m string) { check(t, os.RemoveAll(filepath.Join(m, "vpc"))) }, "modules/vpc, which is missing"},
-		{"broken list", "", func(m string) { write(t, m, map[string]string{"modules.json": "{"}) }, "unexpected end of JSON"},
 		{"odd name", "", func(m string) { write(t, m, map[string]string{"a\nb": ""}) }, "some file systems cannot store"},
 		{"no engine", "missing", func(string) {}, "no such file"},
 		{"directory as engine", "live", func(string) {}, "not a regular file"},
@@ -369,7 +366,7 @@ func TestPayloadChanges(t *testing.T) {
 	write(t, dir, map[string]string{"bin/tofu*": "another one"})
 	out := t.TempDir()
 	_, err := bundle.Create(ctx, mirrored(t, published(t)), filepath.Join(out, "b"), opts)
-	sourcetest.Expect(t, err != nil && strings.Contains(err.Error(), "tofu changed while it was read"), "%v", err)
+	sourcetest.Expect(t, err != nil && strings.Contains(err.Error(), "tofu differs from what was stored"), "%v", err)
 	sourcetest.Equal(t, len(files(t, out)), 0, "files")
 }
 
@@ -443,11 +440,10 @@ func TestRefusedPayload(t *testing.T) {
 		{"long name", setFile(1, 1, "name", "vpc/"+strings.Repeat("a/", 3000)+"b"), "not a path inside a directory"},
 		{"negative size", setFile(1, 1, "size", -1), "invalid size"},
 		{"huge", setFile(1, 1, "size", 1<<50), "invalid size"},
-		{"other size", setFile(1, 1, "size", 4), "the header of"},
+		{"other size", setFile(1, 1, "size", 4), notHere},
 		{"no checksum", setFile(1, 1, "sha256", ""), "is malformed"},
 		{"other checksum", setFile(1, 1, "sha256", strings.Repeat("0", 64)), "vpc/main.tf: differs from the manifest"},
-		{"other mode", setFile(1, 1, "executable", true), "the header of"},
-		{"too many files", set(1, "files", slices.Repeat([]any{map[string]any{}}, 100_000)), "more than 100000 files"},
+		{"other mode", setFile(1, 1, "executable", true), notHere},
 		{"payload left out", editPayload(func(all []any) []any { return all[:2] }), "too long"},
 		{"other contents", last(func(e *entry) { e.Text = strings.ToUpper(e.Text) }), "differs from the manifest"},
 		{"before the packages", func(all []entry) []entry { n := len(all) - 1; return slices.Insert(all[:n:n], 1, all[n]) }, "where"},

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/larder-cli/larder/fsmirror"
 	"github.com/larder-cli/larder/fsmirror/builder"
 	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/store"
@@ -39,27 +40,19 @@ func ReceiverAt(ctx context.Context, path string, records store.Records, warn fu
 }
 
 // Skips reports whether the receiver has a package that satisfies lock files with these hashes,
-// and no signed checksums are missing there. It queries the source only if that does not follow
-// from the manifest.
+// and no signed checksums are missing there that the source has.
 func (r *Receiver) Skips(ctx context.Context, from sources.Source, id sources.PackageID, locks [][]sources.Hash) bool {
 	p, evidenced, ok := r.find(id)
 	if !ok {
 		return false
 	}
-	same := func(hashes []sources.Hash) bool { return sources.MatchesAny(hashes, p.H1, p.ZipH1, p.ZH) }
-	unclear := false // whether a lock file has only hashes that the manifest lacks
 	for _, locked := range locks {
-		switch {
-		case len(locked) == 0 || same(locked):
-		case p.H1 == "" && !sources.AnyOf(sources.ZH, locked):
-			unclear = true
-		default:
+		if len(locked) > 0 && !sources.MatchesAny(locked, p.H1, p.ZipH1, p.ZH) {
 			return false
 		}
 	}
-	if unclear || !evidenced {
-		offered, err := from.Package(ctx, id)
-		if err != nil || !evidenced && offered.Signed != nil || !same(offered.Hashes) && (unclear || sources.AnyUsable(offered.Hashes)) {
+	if !evidenced {
+		if offered, err := from.Package(ctx, id); err != nil || offered.Signed != nil {
 			return false
 		}
 	}
@@ -82,30 +75,18 @@ func (r *Receiver) Skipped() int {
 	return len(r.skipped)
 }
 
-// find returns the package that a receiver with this manifest has, and whether it has evidence
-// for the package, or needs none. A package of the base has only ID and ZH.
-func (m Manifest) find(id sources.PackageID) (p Package, evidenced, ok bool) {
-	if i, ok := find(m.Base, id); ok {
-		return m.Base[i], true, true
-	}
-	i, ok := find(m.Packages, id)
-	if !ok {
-		return p, false, false
-	}
-	return m.Packages[i], m.Evidenced(id.Release()), true
-}
-
-// removedFrom returns the packages of the receiver that were removed from a mirror, and that it does not have now.
-func (r *Receiver) removedFrom(mirror *builder.Builder, has map[sources.PackageID]bool) (removed []Package) {
+// removedFrom returns the packages of the receiver that were removed from a mirror, which has others now.
+func (r *Receiver) removedFrom(mirror *builder.Builder, now []fsmirror.Package) (removed []Package) {
 	if r == nil {
 		return nil
 	}
 	for _, p := range slices.Concat(r.Packages, r.Base) {
-		if !has[p.ID] && mirror.WasRemoved(p.ID, p.ZH) {
+		there := func(other fsmirror.Package) bool { return other.ID == p.ID }
+		if mirror.WasRemoved(p.ID, p.ZH) && !slices.ContainsFunc(now, there) {
 			removed = append(removed, Package{ID: p.ID, ZH: p.ZH})
 		}
 	}
-	slices.SortFunc(removed, func(a, b Package) int { return a.ID.Compare(b.ID) })
+	slices.SortFunc(removed, byID)
 	return removed
 }
 
@@ -127,7 +108,7 @@ func (m Manifest) Since(r *Receiver) Manifest {
 			delta.Base = append(delta.Base, Package{ID: id, ZH: p.ZH})
 		}
 	}
-	slices.SortFunc(delta.Base, func(a, b Package) int { return a.ID.Compare(b.ID) })
+	slices.SortFunc(delta.Base, byID)
 	releases := releasesOf(delta.Packages)
 	delta.Evidence = slices.DeleteFunc(slices.Clone(m.Evidence), func(e Evidence) bool { return !releases[e.Release] })
 	return delta

@@ -2,13 +2,10 @@ package bundle_test
 
 import (
 	"bytes"
-	"cmp"
 	"encoding/hex"
-	"errors"
 	"io"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -16,7 +13,6 @@ import (
 	"github.com/larder-cli/larder/fsmirror/bundle"
 	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/archive"
-	"github.com/larder-cli/larder/sources/disk"
 	"github.com/larder-cli/larder/sources/sourcetest"
 )
 
@@ -58,34 +54,6 @@ func exported(t testing.TB, packages ...sources.Stored) []byte {
 	c := sourcetest.Must(bundle.WriteFile(ctx, file, m, nil))(t)
 	sourcetest.Expect(t, bytes.Equal(out.Bytes(), readFile(t, file)) && c.Size == int64(out.Len()), "the file differs from the stream")
 	return out.Bytes()
-}
-
-// receive reads a bundle from its beginning to its end, as an import into a cache does, and
-// returns its packages.
-func receive(data []byte) (all []bundle.Package, err error) {
-	b, err := bundle.Receive(bytes.NewReader(data), "stream")
-	if err != nil {
-		return nil, err
-	}
-	if _, err := b.Evidence(ctx); err != nil {
-		return nil, err
-	}
-	for _, p := range b.Manifest.Packages {
-		from := b.Payload(p)
-		if from.Arriving != nil {
-			sum, _, err := disk.Hash(ctx, from.Arriving, p.Size)
-			if err == nil && sources.ZipHash(sum) != p.ZH {
-				err = errors.New("another archive")
-			}
-			if err != nil {
-				return all, err
-			}
-		} else if c, err := archive.Receive(ctx, from.Files, archive.Dest{}, archive.Limits{}); err != nil || c.H1 != p.H1 {
-			return all, cmp.Or(err, errors.New("other contents"))
-		}
-		all = append(all, p)
-	}
-	return all, b.Finish()
 }
 
 // Unpacked packages are imported into a mirror as they were, if that is requested.
@@ -196,36 +164,6 @@ func TestChangedPackageIsNotWritten(t *testing.T) {
 	sourcetest.Expect(t, err != nil && strings.Contains(err.Error(), "LICENSE differs from what was stored"), "%v", err)
 }
 
-// A bundle that arrives is verified as far as it is read.
-func TestReceive(t *testing.T) {
-	unpacked := exported(t, storedWidget(t), storedGadget(t))
-	for _, good := range [][]byte{unpacked, small(t)} {
-		all := sourcetest.Must(receive(good))(t)
-		sourcetest.Equal(t, len(all), 2)
-		for n := 0; n < len(good); n += 256 {
-			_, err := receive(good[:n])
-			sourcetest.Expect(t, err != nil && strings.Contains(err.Error(), "truncated"), "%d bytes: %v", n, err)
-		}
-		_, err := receive(append(slices.Clone(good), 0))
-		sourcetest.Expect(t, err != nil && strings.Contains(err.Error(), "too long"), "%v", err)
-		for at := 0; at < len(good); at += 61 {
-			bad := slices.Clone(good)
-			bad[at] ^= 1 << (at % 8)
-			if all, err := receive(bad); err == nil {
-				t.Errorf("byte %d changed, and received %v", at, all)
-			}
-		}
-	}
-
-	// Packages may be skipped, and not read again.
-	b := sourcetest.Must(bundle.Receive(bytes.NewReader(unpacked), "stream"))(t)
-	last := b.Payload(b.Manifest.Packages[1])
-	sourcetest.Must(archive.Receive(ctx, last.Files, archive.Dest{}, archive.Limits{}))(t)
-	check(t, b.Finish())
-	_, err := archive.Receive(ctx, last.Files, archive.Dest{}, archive.Limits{})
-	sourcetest.Expect(t, err != nil && strings.Contains(err.Error(), "out of turn"), "%v", err)
-}
-
 // set sets a member of the first listed package. Of map[string]string, it sets that of the first.
 func setFirst(name string, value any) func([]entry) []entry {
 	return editPackages(func(all []any) []any {
@@ -279,30 +217,6 @@ func TestRefusedUnpacked(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			bad := packTar(t, test.change(unpackTar(t, good)))
 			refusedUnpacked(t, bad, test.want)
-			if _, err := receive(bad); err == nil {
-				t.Error("received")
-			}
 		})
 	}
-}
-
-// Every valid bundle that arrives is the same once written and read again.
-func FuzzReceive(f *testing.F) {
-	good := exported(f, stored(f, map[string]string{"terraform-provider-x": "x"}, "example.test/acme/x", "1.0.0", "linux_amd64"))
-	f.Add(good)
-	f.Add(good[:len(good)-1100])
-	for mutant := range sourcetest.Mutants(good) {
-		f.Add(mutant)
-	}
-	for hostile := range hostileTars(f, good) {
-		f.Add(hostile)
-	}
-	f.Fuzz(func(t *testing.T, data []byte) {
-		all, err := receive(data)
-		if err != nil {
-			return
-		}
-		_, err = bundle.Read(bytes.NewReader(data), int64(len(data)), "fuzzed")
-		sourcetest.Expect(t, err == nil, "received %v, but cannot be opened: %v", all, err)
-	})
 }

@@ -46,24 +46,22 @@ func Verify(ctx context.Context, file string, by sources.Judge, report func(done
 		known, err := b.verified(ctx, pkg, by, signed)
 		if err == nil {
 			err = b.verifyPackage(ctx, p, pkg)
-		} else {
-			p.add(pkg.Size)
-		}
-		if err := v.note(err); err != nil {
-			return v, err
 		}
 		if err == nil {
 			v.Packages = append(v.Packages, known)
 			v.Bytes += pkg.Size
 		}
-	}
-	for _, payload := range b.Manifest.Payload {
-		err := b.verifyFiles(ctx, p, payload.dir(), payload.Files)
 		if err := v.note(err); err != nil {
 			return v, err
 		}
+	}
+	for _, payload := range b.Manifest.Payload {
+		err := b.verifyFiles(ctx, p, payload.dir(), payload.Files)
 		if err == nil {
 			v.Payload = append(v.Payload, payload)
+		}
+		if err := v.note(err); err != nil {
+			return v, err
 		}
 	}
 	return v, nil
@@ -130,7 +128,7 @@ func (b *Bundle) verifyPackage(ctx context.Context, done *progress, p Package) e
 }
 
 // verifyFiles verifies the files in a directory. Each error is a [store.Finding].
-func (b *Bundle) verifyFiles(ctx context.Context, done *progress, dir string, files []PayloadFile) error {
+func (b *Bundle) verifyFiles(ctx context.Context, done *progress, dir string, files []File) error {
 	var all []error
 	for _, e := range b.files(dir, files) {
 		all = append(all, b.copy(ctx, done, e))

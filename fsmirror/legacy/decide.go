@@ -28,10 +28,7 @@ func (s *search) decide(c clues, found Candidate) (err error) {
 	case s.opts.Prefix == "":
 		unsaid, flags = append(unsaid, "namespace"), append(flags, "--namespace [HOST/]NAMESPACE")
 	default:
-		if id.Provider, err = s.provider(c); err != nil {
-			return err
-		}
-		if id.Version, err = version(c.version); err != nil {
+		if id.Provider, id.Version, err = s.identity(c); err != nil {
 			return err
 		}
 	}
@@ -57,26 +54,30 @@ func (s *search) decide(c clues, found Candidate) (err error) {
 		err := fmt.Errorf("%s: its name is that of the provider type %q, and --as has %q", found.Path, c.typ, id.Provider.Type)
 		s.found.Warnings = append(s.found.Warnings, err)
 	}
-	found.ID = id
+	if before := s.first[id]; before != "" {
+		s.pass(found.Path, "would be %s, like %s, which was found first", id, before)
+		return nil
+	}
+	s.first[id], found.ID = found.Path, id
 	s.found.Candidates = append(s.found.Candidates, found)
 	return nil
 }
 
-func (s *search) provider(c clues) (sources.Provider, error) {
-	p, err := sources.ParseProvider(s.opts.Prefix+"/"+c.typ, s.opts.Engine)
-	if err != nil && strings.Contains(c.typ, "_") {
-		err = fmt.Errorf("type %q: addresses cannot contain underscores", c.typ)
+// identity returns the provider and the version of the clues.
+func (s *search) identity(c clues) (p sources.Provider, v sources.Version, err error) {
+	p, err = sources.ParseProvider(s.opts.Prefix+"/"+c.typ, s.opts.Engine)
+	switch {
+	case err != nil && strings.Contains(c.typ, "_"):
+		return p, v, fmt.Errorf("type %q: addresses cannot contain underscores", c.typ)
+	case err != nil:
+		return p, v, err
 	}
-	return p, err
-}
-
-func version(text string) (sources.Version, error) {
-	v, err := sources.ParseVersion(text)
+	v, err = sources.ParseVersion(c.version)
 	if err == nil && v.String() == "0.0.0" {
 		err = errors.New("terraform and tofu never choose version 0.0.0")
 	}
 	if err != nil {
 		err = sources.WithHint(err, "add --as [HOST/]NAMESPACE/TYPE@VERSION")
 	}
-	return v, err
+	return p, v, err
 }

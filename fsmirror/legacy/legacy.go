@@ -24,7 +24,6 @@ package legacy
 
 import (
 	"context"
-	"fmt"
 	"slices"
 
 	"github.com/larder-cli/larder/sources"
@@ -97,33 +96,14 @@ type Findings struct {
 }
 
 // Find searches paths and the directories below them. It returns an error if it
-// cannot search them, or if the options do not fit any of the files.
+// cannot search them.
 func Find(ctx context.Context, paths []string, opts Options) (Findings, error) {
-	s := &search{ctx: ctx, opts: opts}
+	s := &search{ctx: ctx, opts: opts, first: map[sources.PackageID]string{}}
 	for _, path := range paths {
 		if err := s.path(path); err != nil {
 			return Findings{}, err
 		}
 	}
-	return s.found, s.dropRepeated()
-}
-
-// dropRepeated keeps the first candidate for each package. It returns an error if the options are why there are several.
-func (s *search) dropRepeated() (err error) {
-	first := map[sources.PackageID]string{}
-	s.found.Candidates = slices.DeleteFunc(s.found.Candidates, func(c Candidate) bool {
-		before, repeated := first[c.ID]
-		switch {
-		case repeated && s.opts.As != nil:
-			err = fmt.Errorf("%s and %s cannot both be %s %s", before, c.Path, c.ID.Provider, c.ID.Version)
-			err = sources.WithHint(err, "import them one by one")
-		case repeated:
-			s.pass(c.Path, "would be %s, like %s, which was found first", c.ID, before)
-		default:
-			first[c.ID] = c.Path
-		}
-		return repeated
-	})
-	slices.SortStableFunc(s.found.Candidates, func(a, b Candidate) int { return a.ID.Compare(b.ID) })
-	return err
+	slices.SortFunc(s.found.Candidates, func(a, b Candidate) int { return a.ID.Compare(b.ID) })
+	return s.found, nil
 }

@@ -128,8 +128,8 @@ skipped b/linux_amd64/terraform-provider-foo_v1.2.0_x5: it would be example.com/
 		{"not a provider", map[string]string{"LICENSE": "", "a/terraform-provisioner-foo_v1.0.0": "", "b.zip": "no zip", "c.zip": "a=b"}, ours, `
 skipped LICENSE: it does not have the name of a provider
 skipped a/terraform-provisioner-foo_v1.0.0: it does not have the name of a provider
-skipped b.zip: it does not have the name of a published package
-skipped c.zip: it does not have the name of a published package
+skipped b.zip: it does not have the name of a provider
+skipped c.zip: it does not have the name of a provider
 `},
 		{"mirrors", map[string]string{
 			"m/example.com/acme/foo/1.2.0/linux_amd64/terraform-provider-foo":        "script",
@@ -199,21 +199,10 @@ func TestGivenFiles(t *testing.T) {
 	got := told(dir, find(t, legacy.Options{}, in("plugin"), in("a.zip")))
 	sourcetest.Equal(t, got, `
 error: plugin: its name contains no provider
-error: a.zip: it does not have the name of a published package
+error: a.zip: its name contains no provider
 `[1:])
 	_, err := legacy.Find(t.Context(), []string{in("absent")}, legacy.Options{})
 	sourcetest.ErrorIs(t, err, fs.ErrNotExist, "what is not there is found")
-}
-
-func TestAsIsForOneProvider(t *testing.T) {
-	for what, files := range map[string]map[string]string{
-		"for one platform": {"terraform-provider-foo_v1.0.0": linux, "linux_amd64/terraform-provider-foo_v1.0.0": linux},
-		"another protocol": {"terraform-provider-foo_v1.0.0": linux, "linux_amd64/terraform-provider-foo_v1.0.0_x5": "script"},
-	} {
-		_, err := legacy.Find(t.Context(), []string{write(t, files)}, legacy.Options{As: as(t, "1.0.0"), Platform: here.Platform})
-		sourcetest.Expect(t, err != nil && strings.Contains(err.Error(), "cannot both be example.com/acme/foo 1.0.0"),
-			"%s: got %v", what, err)
-	}
 }
 
 func TestCanceledSearch(t *testing.T) {

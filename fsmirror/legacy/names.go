@@ -12,11 +12,6 @@ import (
 	"github.com/larder-cli/larder/sources"
 )
 
-// isProvider reports whether a file name has the prefix of a provider's name.
-func isProvider(name string) bool {
-	return strings.HasPrefix(strings.ToLower(name), sources.FilePrefix)
-}
-
 // parseExecutableName parses terraform-provider-NAME_vVERSION[_xN][.exe], in any
 // case. Like Terraform 0.12, it takes the text after the first "_v" as the version.
 func parseExecutableName(file string) (n clues, ok bool) {
@@ -29,6 +24,12 @@ func parseExecutableName(file string) (n clues, ok bool) {
 		n.version = n.version[:i] // the version of the plugin protocol
 	}
 	return n, n.typ != ""
+}
+
+// parseArchiveName parses the name of a published archive.
+func parseArchiveName(file string) (c clues, ok bool) {
+	typ, v, platform, ok := fsmirror.ParseArchiveName(file)
+	return clues{typ, v.String(), platform}, ok
 }
 
 // IsExecutable reports whether a file has the name of an executable of a provider with this type.

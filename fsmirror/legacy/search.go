@@ -5,13 +5,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 
-	"github.com/larder-cli/larder/fsmirror"
 	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/archive"
 	"github.com/larder-cli/larder/sources/disk"
@@ -22,6 +22,7 @@ type search struct {
 	ctx   context.Context
 	opts  Options
 	found Findings
+	first map[sources.PackageID]string // path of each candidate
 }
 
 // path examines a given path, and what is below it. It follows a symlink there, and no other one.
@@ -81,49 +82,27 @@ func (s *search) problem(path string, err error) {
 	}
 }
 
+// file examines a file. It is a package if it has the name of a provider's executable or of a published archive, or if it
+// was given and the options describe it.
 func (s *search) file(path string, given bool) {
-	base := filepath.Base(path)
+	base, found := filepath.Base(path), Candidate{Kind: Executable, Path: path}
+	c, named := parseExecutableName(base)
+	if strings.EqualFold(filepath.Ext(base), ".zip") {
+		found.Kind = Archive
+		c, named = parseArchiveName(base)
+	} else if dir, err := filepath.Abs(filepath.Dir(path)); err == nil {
+		c.platform = knownPlatform(filepath.Base(dir))
+	}
 	switch {
-	case strings.EqualFold(filepath.Ext(base), ".zip"):
-		s.zip(path, given)
-	case isProvider(base) && besideArchives(base): // read with the archives, see [Release]
-	case isProvider(base), given && s.opts.As != nil:
-		s.executable(path, given)
+	case named && besideArchives(base): // read with the archives, see [Release]
+		return
+	case named, given && s.opts.As != nil:
 	case given:
 		err := errors.New("its name contains no provider")
 		s.problem(path, sources.WithHint(err, "add --as HOST/NAMESPACE/TYPE@VERSION"))
+		return
 	default:
 		s.pass(path, "does not have the name of a provider")
-	}
-}
-
-// executable examines a file that has the name of a provider.
-func (s *search) executable(path string, given bool) {
-	f, _, err := disk.OpenFile(path)
-	if err != nil {
-		s.unreadable(path, given, err)
-		return
-	}
-	f.Close()
-	c, _ := parseExecutableName(filepath.Base(path))
-	if dir, err := filepath.Abs(filepath.Dir(path)); err == nil {
-		c.platform = knownPlatform(filepath.Base(dir))
-	}
-	s.problem(path, s.decide(c, Candidate{Kind: Executable, Path: path}))
-}
-
-// zip examines an archive, which is stored unchanged. It is a package if it has the name of a published one, or if it was
-// given and the options describe it.
-func (s *search) zip(path string, given bool) {
-	typ, v, platform, published := fsmirror.ParseArchiveName(filepath.Base(path))
-	switch {
-	case published, given && s.opts.As != nil:
-	case given:
-		err := errors.New("it does not have the name of a published package")
-		s.problem(path, sources.WithHint(err, "add --as HOST/NAMESPACE/TYPE@VERSION"))
-		return
-	default:
-		s.pass(path, "does not have the name of a published package")
 		return
 	}
 	f, info, err := disk.OpenFile(path)
@@ -132,18 +111,24 @@ func (s *search) zip(path string, given bool) {
 		return
 	}
 	defer f.Close()
-	c := clues{typ: typ, version: v.String(), platform: platform}
+	if found.Kind == Archive {
+		err = s.checkArchive(f, info.Size(), c.typ)
+	}
+	if err == nil {
+		err = s.decide(c, found)
+	}
+	s.problem(path, err)
+}
+
+// checkArchive checks that an archive, which is stored unchanged, contains an executable of the provider.
+func (s *search) checkArchive(f io.ReaderAt, size int64, typ string) error {
 	if s.opts.As != nil {
 		typ = s.opts.As.Provider.Type
 	}
-	files, err := archive.Files(f, info.Size(), archive.Limits{})
-	switch {
-	case err != nil:
-	case !slices.ContainsFunc(files, func(f *zip.File) bool { return sources.NamesExecutable(f.Name, typ) }):
+	files, err := archive.Files(f, size, archive.Limits{})
+	if err == nil && !slices.ContainsFunc(files, func(f *zip.File) bool { return sources.NamesExecutable(f.Name, typ) }) {
 		err = fmt.Errorf("no executable in it is named %s, %[1]s_… or %[1]s.…", sources.FilePrefix+typ)
 		err = sources.WithHint(err, "larder imports archives unchanged: to give the provider another name, unpack the archive and import the executable")
-	default:
-		err = s.decide(c, Candidate{Kind: Archive, Path: path})
 	}
-	s.problem(path, err)
+	return err
 }

@@ -168,9 +168,9 @@ func (all *InPlace) Ids() (ids []sources.PackageID) {
 
 // Contents returns the packages and the evidence for a comparison.
 func (all *InPlace) Contents() (bundle.Contents, error) {
-	c := bundle.NewContents()
+	c := bundle.Contents{}
 	for id, a := range all.Archives {
-		c.Packages[id] = a.Hashes
+		c[id] = a.Hashes
 	}
 	for r, signed := range all.signed {
 		if err := c.AddEvidence(r, signed); err != nil {

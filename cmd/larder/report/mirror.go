@@ -170,7 +170,7 @@ type Difference struct {
 // DifferenceOf returns a difference that was found.
 func DifferenceOf(found bundle.Difference) Difference {
 	d := Difference{Provider: found.ID.Provider.String(), Version: found.ID.Version.String(), In: "both"}
-	if d.Evidence = found.ID.Platform == (sources.Platform{}); !d.Evidence {
+	if d.Evidence = bundle.IsEvidence(found.ID); !d.Evidence {
 		d.Platform = found.ID.Platform.String()
 	}
 	switch {

@@ -3,8 +3,6 @@ package cache
 import (
 	"context"
 	"errors"
-	"io"
-	"os"
 
 	"github.com/larder-cli/larder/cachedir"
 	"github.com/larder-cli/larder/cmd/larder/job"
@@ -13,7 +11,6 @@ import (
 	"github.com/larder-cli/larder/fsmirror/bundle"
 	"github.com/larder-cli/larder/installer"
 	"github.com/larder-cli/larder/sources"
-	"github.com/larder-cli/larder/sources/store"
 )
 
 // Import imports the packages of bundles, one after another. A failed file does not stop the import
@@ -80,15 +77,13 @@ func (im *importer) show(failed int) {
 	im.Out.Conclude("%s", sum.Text())
 }
 
-// open opens a file, or standard input if its name is "-", and reads its manifest and its evidence.
+// open opens a file, and reads its manifest and its evidence.
 func (im *importer) open(ctx context.Context, name string) (err error) {
 	var from opened
-	if name == "-" {
-		from.Bundle, err = bundle.Receive(interruptible(ctx, os.Stdin), "standard input")
-	} else if name, err = im.BundleAt(name); err == nil {
-		from.Bundle, err = bundle.Open(name)
+	if name, err = im.BundleAt(name); err != nil {
+		return err
 	}
-	if err != nil {
+	if from.Bundle, err = bundle.Open(name); err != nil {
 		return err
 	}
 	if from.signed, err = from.Evidence(ctx); err != nil {
@@ -123,19 +118,7 @@ func (o opened) claims(p bundle.Package) sources.Provenance {
 	}
 }
 
-// interruptible returns a reader of r that ends with ctx, even while a read of r blocks.
-func interruptible(ctx context.Context, r io.Reader) io.Reader {
-	out, in := io.Pipe()
-	go func() {
-		_, err := io.Copy(in, r)
-		in.CloseWithError(err)
-	}()
-	context.AfterFunc(ctx, func() { out.CloseWithError(ctx.Err()) })
-	return out
-}
-
-// read imports the packages of a bundle. A package that fails does not stop it, but an error of the
-// bundle itself does.
+// read imports the packages of a bundle. A package that fails does not stop it.
 func (im *importer) read(ctx context.Context, from opened) error {
 	var errs []error
 	for _, p := range from.Manifest.Packages {
@@ -144,16 +127,9 @@ func (im *importer) read(ctx context.Context, from opened) error {
 			im.changes = append(im.changes, report.Change{Outcome: outcome, Unchanged: outcome.How != installer.Imported})
 			continue
 		}
-		broken, ended := errors.AsType[*store.Finding](err)
-		if ended {
-			err = broken
-		}
-		if errs = append(errs, err); ended || ctx.Err() != nil {
+		if errs = append(errs, err); ctx.Err() != nil {
 			return errors.Join(errs...)
 		}
-	}
-	if err := from.Finish(); err != nil {
-		return errors.Join(append(errs, err)...)
 	}
 	if len(from.Manifest.Payload) > 0 {
 		im.Out.PayloadLeft(from.Manifest.Payload)

@@ -3,6 +3,7 @@ package mirror
 import (
 	"cmp"
 	"context"
+	"errors"
 	"os"
 	"slices"
 
@@ -112,13 +113,15 @@ func checkReceiver(dir, hint string) error {
 	return job.CheckMirror(dir, hint)
 }
 
-// known fails for a package of a bundle whose contents differ from those recorded here.
-func known(m *site.Root, from string) func(bundle.Verified) error {
+// checkKnown fails for packages of a bundle whose contents differ from those recorded here.
+func checkKnown(m *site.Root, from string, all []bundle.Verified) error {
 	memory := m.Memory()
-	return func(p bundle.Verified) error {
-		if memory == nil {
-			return nil
-		}
-		return acquire.CheckRepublished(memory, sources.Stored{ID: p.ID, ZH: p.ZH, H1: p.H1, Report: p.Report}, from)
+	if memory == nil {
+		return nil
 	}
+	var errs []error
+	for _, p := range all {
+		errs = append(errs, acquire.CheckRepublished(memory, sources.Stored{ID: p.ID, ZH: p.ZH, H1: p.H1, Report: p.Report}, from))
+	}
+	return errors.Join(errs...)
 }

@@ -1,6 +1,7 @@
 package mirror
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -186,11 +187,11 @@ func temporaryMirror(file string, dryRun bool, warn func(error)) (dir string, do
 
 // createBundle writes the mirror in dir to a file.
 func createBundle(ctx context.Context, m *site.Root, dir, file string, opts bundle.CreateOptions) error {
-	opts.Check, opts.Judge, opts.Warn = known(m, dir), m.BundleJudge(), m.Out.WarnOf
+	opts.Judge, opts.Warn = m.BundleJudge(), m.Out.WarnOf
 	var packages []sources.Stored
 	opts.Accept = func(all []bundle.Verified) error {
 		packages = site.BundledAs(all)
-		return m.Require(ctx, packages)
+		return cmp.Or(checkKnown(m, dir, all), m.Require(ctx, packages))
 	}
 	created, err := report.Work(m.Out, func(progress report.Report) (bundle.Created, error) {
 		opts.Report = progress

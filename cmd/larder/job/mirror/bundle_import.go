@@ -56,7 +56,8 @@ func ImportBundle(ctx context.Context, s *site.Site, request BundleImportRequest
 		s.Output.Warn("modules are put into %s, where engines with this TF_DATA_DIR do not find them", bundle.DataPath)
 	}
 	opts := bundle.ImportOptions{
-		Check: known(m, file), Accept: func(all []bundle.Verified) error { return m.Accept(ctx, site.BundledAs(all)) },
+		Check:        func(all []bundle.Verified) error { return checkKnown(m, file, all) },
+		Accept:       func(all []bundle.Verified) error { return m.Accept(ctx, site.BundledAs(all)) },
 		EngineSHA256: request.EngineSum, Replace: request.Replace, KeepRemoved: request.Keep,
 	}
 	in := builder.Options{ReadOnly: s.Flags.DryRun, Unpacked: request.Unpacked}

@@ -36,9 +36,9 @@ func Diff(ctx context.Context, s *site.Site, first, second site.PlaceRequest) er
 	for _, d := range differences {
 		s.Output.Show(report.DifferenceOf(d))
 	}
-	s.Output.Summary(report.Compared{Differences: len(differences), First: len(a.Packages), Second: len(b.Packages)})
+	s.Output.Summary(report.Compared{Differences: len(differences), First: a.Packages(), Second: b.Packages()})
 	between := fmt.Sprintf("between %s (%s) and %s (%s)",
-		first.Place, ui.Count(len(a.Packages), "package"), second.Place, ui.Count(len(b.Packages), "package"))
+		first.Place, ui.Count(a.Packages(), "package"), second.Place, ui.Count(b.Packages(), "package"))
 	if err := unreadable.Err(); err != nil {
 		s.Output.Say("%s %s", ui.Count(len(differences), "difference"), between)
 		return err
@@ -59,7 +59,7 @@ func bothContents(ctx context.Context, m *site.Root, first, second site.PlaceReq
 		return a, b, err
 	}
 	known := map[sources.Provider]bool{}
-	for id := range a.Packages {
+	for id := range a {
 		known[id.Provider] = true
 	}
 	b, err = contentsOf(ctx, m, second, slices.AppendSeq([]sources.Provider{}, maps.Keys(known)), unreadable)
@@ -76,11 +76,11 @@ func contentsOf(ctx context.Context, m *site.Root, r site.PlaceRequest, known []
 	}
 	b, err := m.Browser(ctx, r)
 	if err != nil {
-		return bundle.NewContents(), err
+		return nil, err
 	}
 	all, err := job.Browse(ctx, m, b, r.Place, nil, known)
 	if err != nil {
-		return bundle.NewContents(), err
+		return nil, err
 	}
 	unreadable.Unread = append(unreadable.Unread, all.Unread...)
 	return all.Contents()
@@ -92,7 +92,7 @@ func localContents(ctx context.Context, m *site.Root, dir string) (bundle.Conten
 		manifest, err := bundle.ReadManifest(path)
 		return manifest.Contents(), err
 	}
-	all := bundle.NewContents()
+	all := bundle.Contents{}
 	dir, err := job.Existing(m.Site, dir)
 	if err != nil {
 		return all, err
@@ -110,7 +110,7 @@ func localContents(ctx context.Context, m *site.Root, dir string) (bundle.Conten
 	}
 	read := map[sources.Release]bool{}
 	for _, e := range entries {
-		all.Packages[e.ID] = append(all.Packages[e.ID], e.Hashes...)
+		all[e.ID] = append(all[e.ID], e.Hashes...)
 		if release := e.ID.Release(); e.Evidence && !read[release] {
 			signed, err := evidence.Of(dir, release.Provider, release.Version)
 			if err == nil {
