@@ -74,7 +74,7 @@ func (d *Dir) Repair(ctx context.Context, v *Verification, replace Replacer) ([]
 	if err := d.opts.Records.Key.Check(); disk.IsUnread(err) {
 		return nil, err // verified packages cannot be distinguished from others
 	}
-	d.warn(d.openToUsers())
+	d.openToUsers()
 	mended := v.Mendings()
 	for i := range mended {
 		d.tryReplacing(ctx, &mended[i], replace)

@@ -56,16 +56,16 @@ func (d *Dir) replaceable(at string) error {
 
 // openToUsers gives the directories of a shared cache that this user owns their mode. Engines create directories that
 // only their owner may write to. It leaves the packages, and what it can't change, as they are.
-func (d *Dir) openToUsers() error {
+func (d *Dir) openToUsers() {
 	if !d.shared {
-		return nil
+		return
 	}
-	return filepath.WalkDir(d.root, func(full string, e fs.DirEntry, err error) error {
+	_ = filepath.WalkDir(d.root, func(full string, e fs.DirEntry, unread error) error {
 		at, _ := filepath.Rel(d.root, full) // which can't fail for what is below it
 		at = filepath.ToSlash(at)
 		_, isPackage := packageAt(strings.TrimPrefix(at, quarantinePath+"/"))
 		switch {
-		case err != nil || !e.IsDir() || at == ".":
+		case unread != nil || !e.IsDir() || at == ".":
 			return nil
 		case isPackage, path.Dir(at) == ".larder/tmp", at == ".larder/"+ledgerDir, at == ".larder/"+knownDir:
 			return fs.SkipDir

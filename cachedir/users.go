@@ -61,6 +61,7 @@ func (d *Dir) registryIn(file string) *store.Ledger[Root] {
 	}
 	return store.NewLedger[Root](store.LedgerOptions{
 		Dir: d.state.Path(rootsDir), File: file, Plain: true, ReadOnly: d.readOnly != nil,
+		Lost:    "larder install -R writes it again",
 		Exposed: d.shared && file == registryOfThisUser(),
 		Open: func(make bool) (*disk.Dir, error) {
 			if make {

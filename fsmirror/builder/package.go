@@ -74,6 +74,7 @@ func (b *Builder) openLedgers() {
 	b.ledger, b.known = store.NewLedger[record](opts), store.NewKnown(b.opts.Records.Known())
 	opts = beside(removedDir)
 	opts.Plain, opts.Durability = true, disk.Synced
+	opts.Lost = "bundles then carry no removals from before"
 	b.removed = store.NewLedger[sources.Hash](opts)
 }
 

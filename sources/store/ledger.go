@@ -40,6 +40,7 @@ type LedgerOptions struct {
 	Exposed  bool     // other users may write to Dir: what they obstruct, see [disk.IsObstructed], is missing
 	File     string   // one file of this name has the entries of all providers; empty for a file for each
 	Plain    bool     // other users read the files, so the key doesn't matter; if Exposed, only this user's count
+	Lost     string   // how to make up for what a damaged file had that is removed, if it is Plain; a hint
 
 	Durability disk.Durability // whether entries must survive a power failure; lost ones of a store cost a rehash
 
@@ -259,7 +260,7 @@ func (l *Ledger[E]) merge(page *page[E], p sources.Provider, dir *disk.Dir) erro
 		if read = l.open(p, data); read == nil && l.opts.Plain { // nothing else has what it had
 			page.file = nil
 			err := fmt.Errorf("%s is damaged", dir.Path(l.fileOf(p)))
-			return sources.WithHint(err, "restore it, or remove it; larder install -R writes it again")
+			return sources.WithHint(err, "restore it, or remove it; %s", l.opts.Lost)
 		}
 	}
 	if read == nil {
