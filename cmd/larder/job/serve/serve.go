@@ -162,9 +162,11 @@ func toServe(ctx context.Context, m *site.Root, request ServeRequest) (v *servin
 			return nil, err
 		}
 		opts.Upstream, opts.Fresh = v.upstream, request.Fresh-v.upstream.renewed
-		if err := os.MkdirAll(v.dir, 0o755); err != nil {
-			return nil, sources.WithHint(cmp.Or(disk.Dangling(v.dir), err), "choose another directory for the mirror")
+		made, err := disk.Make(v.dir)
+		if err != nil {
+			return nil, sources.WithHint(err, "choose another directory for the mirror")
 		}
+		made.Close()
 	}
 	rules := &servedRules{Root: m, dir: v.dir, checked: sources.Memo[checkedArchive, struct{}]{Max: mostChecked}}
 	opts.Rules = rules
