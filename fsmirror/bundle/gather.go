@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -165,7 +166,8 @@ func (g *gathering) checkTarget(link, target string) error {
 	return sources.WithHint(fmt.Errorf("%s is a link to %s, which is outside %s", link, target, g.base), "replace the link with what it refers to, or run the engine's get -update command")
 }
 
-// portManifest replaces the data directory of r in the engine's list of modules with the one in bundles.
+// portManifest checks that the modules in the engine's list are there. It replaces the data directory of r in the list
+// with the one in bundles.
 func (r Root) portManifest(files []File) error {
 	i := slices.IndexFunc(files, func(f File) bool { return f.Name == modulesManifest })
 	if i < 0 { // it is no file
@@ -174,6 +176,20 @@ func (r Root) portManifest(files []File) error {
 	data, err := disk.ReadFile(files[i].path, maxModulesManifest)
 	if err != nil {
 		return err
+	}
+	var list struct{ Modules []struct{ Dir string } }
+	if err := json.Unmarshal(data, &list); err != nil {
+		return fmt.Errorf("%s: %w", files[i].path, err)
+	}
+	for _, m := range list.Modules {
+		dir := filepath.FromSlash(m.Dir)
+		if !filepath.IsAbs(dir) {
+			dir = filepath.Join(r.Dir, dir)
+		}
+		if _, err := os.Stat(dir); err != nil {
+			err = fmt.Errorf("%s lists %s, which is missing", files[i].path, m.Dir)
+			return sources.WithHint(err, "run terraform get or tofu get in %s first", r.Dir)
+		}
 	}
 	below, err := filepath.Rel(r.Dir, r.modules())
 	if err != nil {
