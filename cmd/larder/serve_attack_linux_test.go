@@ -261,7 +261,7 @@ func TestServeUnderAttack(t *testing.T) {
 	sourcetest.Expect(t, err == nil, "%v\n%s", err, out)
 	for _, a := range attacks {
 		t.Run(a.name, func(t *testing.T) {
-			sourcetest.OneIn(t, 6)
+			sourcetest.OneIn(t, 12)
 			args := []string{"serve", mirror, "--json", "--self-signed", "--listen", "127.0.0.1:0"}
 			if a.tokens {
 				args = append(args, "--tokens", tokens)
