@@ -64,14 +64,14 @@ func (d *Dir) openToUsers() {
 		at, _ := filepath.Rel(d.root, full) // which can't fail for what is below it
 		at = filepath.ToSlash(at)
 		_, isPackage := packageAt(strings.TrimPrefix(at, quarantinePath+"/"))
-		switch {
-		case unread != nil || !e.IsDir() || at == ".":
-			return nil
-		case isPackage, path.Dir(at) == ".larder/tmp", at == ".larder/"+ledgerDir, at == ".larder/"+knownDir:
-			return fs.SkipDir
-		}
-		if dir, err := d.tree.MakeSub(at); err == nil {
-			dir.Close()
+		leave := isPackage || path.Dir(at) == ".larder/tmp" || at == ".larder/"+ledgerDir || at == ".larder/"+knownDir
+		if unread == nil && e.IsDir() && at != "." {
+			if leave {
+				return fs.SkipDir
+			}
+			if dir, err := d.tree.MakeSub(at); err == nil {
+				dir.Close()
+			}
 		}
 		return nil
 	})
