@@ -69,7 +69,7 @@ type importer struct {
 	dir      string
 	bundle   *Bundle
 	mirror   *builder.Builder
-	signed   map[sources.Release]*sources.Signed // evidence in the bundle, then merged with that in the mirror
+	signed   map[sources.Release]*sources.Signed // evidence in the bundle
 	result   Imported
 	progress progress
 }

@@ -108,10 +108,8 @@ var profileSettings = []string{
 // settings returns the settings of the profile. They are nil if neither file has it. Those in the file of credentials
 // take precedence.
 func (e Environment) settings() (all map[string]string, err error) {
-	form := ini.LoadOptions{
-		Loose: true, InsensitiveKeys: true, AllowNestedValues: true, IgnoreContinuation: true,
-		SpaceBeforeInlineComment: true,
-	}
+	form := ini.LoadOptions{Loose: true, InsensitiveKeys: true, AllowNestedValues: true}
+	form.IgnoreContinuation, form.SpaceBeforeInlineComment = true, true
 	read, err := ini.LoadSources(form, e.ConfigFile, e.CredentialsFile)
 	if err != nil {
 		return nil, err
@@ -152,7 +150,6 @@ func (c *chain) search(ctx context.Context) (got credentials.Value, err error) {
 	switch {
 	case c.AccessKeyID != "" && c.SecretAccessKey != "":
 		got.AccessKeyID, got.SecretAccessKey, got.SessionToken = c.AccessKeyID, c.SecretAccessKey, c.SessionToken
-		return got, nil
 	case c.AccessKeyID+c.SecretAccessKey != "":
 		return got, errors.New("the access key or the secret key is missing")
 	case c.process != "":
