@@ -68,7 +68,8 @@ type ListOptions struct {
 func (d *Dir) List(ctx context.Context, opts ListOptions) (*Listing, error) {
 	l := &lister{Dir: d}
 	if d.tree != nil {
-		err := filepath.WalkDir(d.root, func(full string, e fs.DirEntry, err error) error {
+		root := d.root + string(filepath.Separator) // the cache may be a link
+		err := filepath.WalkDir(root, func(full string, e fs.DirEntry, err error) error {
 			at, _ := filepath.Rel(d.root, full) // which can't fail for what is below it
 			return cmp.Or(ctx.Err(), l.visit(filepath.ToSlash(at), e, err))
 		})

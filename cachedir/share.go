@@ -60,7 +60,8 @@ func (d *Dir) openToUsers() {
 	if !d.shared {
 		return
 	}
-	_ = filepath.WalkDir(d.root, func(full string, e fs.DirEntry, unread error) error {
+	root := d.root + string(filepath.Separator) // the cache may be a link
+	_ = filepath.WalkDir(root, func(full string, e fs.DirEntry, unread error) error {
 		at, _ := filepath.Rel(d.root, full) // which can't fail for what is below it
 		at = filepath.ToSlash(at)
 		_, isPackage := packageAt(strings.TrimPrefix(at, quarantinePath+"/"))

@@ -98,13 +98,15 @@ type placed struct {
 // punycode. Other programs have files with these names too.
 func (b *Builder) readDocuments() (map[string]placed, error) {
 	docs := map[string]placed{}
-	return docs, fs.WalkDir(os.DirFS(b.path), ".", func(name string, e fs.DirEntry, err error) error {
+	root := b.path + string(filepath.Separator) // the mirror may be a link
+	return docs, filepath.WalkDir(root, func(full string, e fs.DirEntry, err error) error {
+		name := b.relative(full)
 		depth := strings.Count(name, "/")
 		_, noHost := sources.ParsePunycodeHost(name)
 		_, versioned := fsmirror.VersionOf(path.Base(name))
 		switch {
 		case err != nil:
-			return fmt.Errorf("reading %s: %w", filepath.Join(b.path, filepath.FromSlash(name)), disk.Cause(err))
+			return fmt.Errorf("reading %s: %w", full, disk.Cause(err))
 		case name == ".":
 		case e.IsDir() && (depth > 2 || strings.HasPrefix(e.Name(), ".") || depth == 0 && noHost != nil):
 			return fs.SkipDir
