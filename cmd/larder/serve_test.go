@@ -49,26 +49,30 @@ type served struct {
 //	serve -stop             interrupt it, and require that it ends well
 //	serve -kill             kill it
 //	serve -rested           wait until it fetches no archive
+//	serve -logged REGEX     wait until it has written a line: a request is logged after its answer
 //	serve -get STATUS PATH [HEADER:VALUE | METHOD]...
 //	                        request a path; standard output is the answer, unless it is large
 //	! serve -get …          the same, and the answer is cut off
 //
-// What the server has written is in the file serve.log.
+// What the server has written is in the file serve.log when it has ended.
 func serveScript(ts *testscript.TestScript, neg bool, args []string) {
 	s := story(ts)
 	switch {
 	case len(args) > 0 && args[0] == "-stop":
 		ts.Check(s.served.cmd.Process.Signal(os.Interrupt))
-		<-s.served.logged
+		s.served.ended(ts)
 		if err := s.served.cmd.Wait(); err != nil {
-			ts.Fatalf("larder serve: %v\n%s", err, ts.ReadFile(s.served.log))
+			ts.Fatalf("larder serve: %v\n%s", err, ts.ReadFile("serve.log"))
 		}
 	case len(args) > 0 && args[0] == "-kill":
 		ts.Check(s.served.cmd.Process.Signal(syscall.SIGKILL))
-		<-s.served.logged
+		s.served.ended(ts)
 		_ = s.served.cmd.Wait()
 	case len(args) == 1 && args[0] == "-rested":
 		s.served.rested(ts)
+	case len(args) == 2 && args[0] == "-logged":
+		line := regexp.MustCompile(args[1])
+		waitFor(ts, args[1], func() bool { return line.MatchString(ts.ReadFile(s.served.log)) })
 	case len(args) == 1 && args[0] == "-shown":
 		ts.Setenv("SERVER", s.shown.address)
 	case len(args) == 4 && args[0] == "-certificate":
@@ -220,7 +224,8 @@ func (s *storyState) serve(ts *testscript.TestScript, args []string) {
 	cmd := exec.Command(larder, words...)
 	cmd.Dir = ts.MkAbs(".")
 	cmd.Env = s.environment(ts)
-	log := ts.MkAbs("serve.log")
+	log := ts.MkAbs("serving.log")
+	_ = os.Rename(ts.MkAbs("serve.log"), log) // of the last server
 	file, err := os.OpenFile(log, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o644)
 	ts.Check(err)
 	out, err := cmd.StdoutPipe()
@@ -331,19 +336,32 @@ func (s *served) get(ts *testscript.TestScript, cutOff bool, status, path string
 	}
 }
 
-// rested waits until no archive is being fetched, for half a minute.
+// ended waits for the end of the log, and puts it in place.
+func (s *served) ended(ts *testscript.TestScript) {
+	<-s.logged
+	ts.Check(os.Rename(s.log, ts.MkAbs("serve.log")))
+}
+
+// rested waits until no archive is being fetched.
 func (s *served) rested(ts *testscript.TestScript) {
-	for range 300 {
+	waitFor(ts, "the end of all fetches", func() bool {
 		answer, err := s.client.Get(strings.TrimSuffix(s.url, "/") + "/metrics")
 		ts.Check(err)
 		body, err := io.ReadAll(answer.Body)
 		ts.Check(errors.Join(err, answer.Body.Close()))
-		if bytes.Contains(body, []byte("larder_archives_arriving 0\n")) {
+		return bytes.Contains(body, []byte("larder_archives_arriving 0\n"))
+	})
+}
+
+// waitFor waits for half a minute until something is so.
+func waitFor(ts *testscript.TestScript, what string, is func() bool) {
+	for range 300 {
+		if is() {
 			return
 		}
 		time.Sleep(100 * time.Millisecond)
 	}
-	ts.Fatalf("archives are still being fetched")
+	ts.Fatalf("waited in vain for %s", what)
 }
 
 // lookIn finds a program in the directories of a PATH.
