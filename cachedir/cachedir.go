@@ -361,6 +361,9 @@ func probe(in *disk.Dir, name string) error {
 func (d *Dir) Close() error {
 	var errs []error
 	d.completeRegistry()
+	if d.ledger != nil { // Open may have failed
+		d.warn(errors.Join(d.ledger.WriteAll(context.Background()), d.known.WriteAll(context.Background())))
+	}
 	d.inTree.close(d)
 	d.inState.close(d)
 	if d.private == d.state {

@@ -244,23 +244,30 @@ func (l *lister) visitLink(at string) {
 	l.note(Elsewhere, at, "a link to "+target)
 }
 
-// examine examines the packages, several at a time.
+// examine examines the packages.
 func (l *lister) examine(ctx context.Context) error {
+	err := eachOf(ctx, l.entries, func(e *Entry) {
+		if e.Target == "" {
+			l.examinePackage(e)
+		}
+	})
+	l.entries = slices.DeleteFunc(l.entries, func(e Entry) bool { return e.Dir == "" })
+	return err
+}
+
+// eachOf calls do for each entry, for several at a time. The error is that of ctx.
+func eachOf(ctx context.Context, entries []Entry, do func(*Entry)) error {
 	g, ctx := errgroup.WithContext(ctx)
 	g.SetLimit(runtime.GOMAXPROCS(0))
-	for part := range slices.Chunk(l.entries, 64) {
+	for part := range slices.Chunk(entries, 64) {
 		g.Go(func() error {
 			for i := range part {
-				if part[i].Target == "" {
-					l.examinePackage(&part[i])
-				}
+				do(&part[i])
 			}
 			return ctx.Err()
 		})
 	}
-	err := g.Wait()
-	l.entries = slices.DeleteFunc(l.entries, func(e Entry) bool { return e.Dir == "" })
-	return err
+	return g.Wait()
 }
 
 // examinePackage completes the entry of a package. It has no Dir any more if it was removed meanwhile.

@@ -16,7 +16,8 @@ type VerifyOptions struct {
 	ListOptions
 	Listing *Listing // if the cache was listed a moment ago; Verify completes it
 
-	// Recorded hashes only packages whose files have changed since they were recorded.
+	// Recorded believes the record of a package whose files and evidence are the recorded ones. Such packages are only
+	// among the entries.
 	Recorded bool
 
 	// Report is called with the number of bytes hashed so far, one call at a time. It
@@ -27,7 +28,7 @@ type VerifyOptions struct {
 // A Verification is the result of reading all files in a cache.
 type Verification struct {
 	*Listing                  // with all findings
-	Packages []sources.Stored // without a finding, sorted
+	Packages []sources.Stored // without a finding, sorted; without evidence and sums
 	Unknown  int              // those of Packages that had no record
 	Bytes    int64            // bytes hashed
 }
@@ -36,11 +37,15 @@ type Verification struct {
 // changes nothing, opens no connection, and follows no link.
 func (d *Dir) Verify(ctx context.Context, opts VerifyOptions) (*Verification, error) {
 	v := &verifier{Dir: d, byRecord: opts.Recorded && !d.opts.Paranoid}
+	var err error
 	if v.Listing = opts.Listing; v.Listing == nil {
-		var err error
-		if v.Listing, err = d.List(ctx, opts.ListOptions); err != nil {
-			return nil, err
-		}
+		v.Listing, err = d.List(ctx, opts.ListOptions)
+	}
+	if err == nil && v.byRecord {
+		err = eachOf(ctx, v.Entries, v.believe)
+	}
+	if err != nil {
+		return nil, err
 	}
 	found := map[sources.PackageID]bool{}
 	for _, f := range v.Findings {
@@ -50,7 +55,7 @@ func (d *Dir) Verify(ctx context.Context, opts VerifyOptions) (*Verification, er
 	}
 	var subjects []store.Subject
 	for i, e := range v.Entries {
-		if e.Target == "" && !found[e.ID] {
+		if e.Target == "" && !found[e.ID] && e.H1 == "" {
 			subjects = append(subjects, v.subject(&v.Entries[i]))
 		}
 	}
@@ -66,8 +71,21 @@ func (d *Dir) Verify(ctx context.Context, opts VerifyOptions) (*Verification, er
 type verifier struct {
 	*Dir
 	Verification
-	byRecord bool // hash only packages whose files have changed since they were recorded
+	byRecord bool
 	mu       sync.Mutex
+}
+
+// believe completes an entry by its record, if its files and its evidence are the recorded ones.
+func (v *verifier) believe(e *Entry) {
+	r, ok := recordOf(v.ledger, e.ID, e.marks)
+	if ok && v.evidence.IsRecorded(e.ID.Release(), r.Facts) && checkExecutable(e.Dir, e.marks, e.ID) == nil {
+		v.complete(e, v.stored(e.ID, e.Dir, r))
+	}
+}
+
+// complete completes an entry.
+func (v *verifier) complete(e *Entry, s sources.Stored) {
+	e.H1, e.Origin, e.Report, e.Evidence = s.H1, s.Origin, s.Report, s.Signed != nil
 }
 
 // subject returns an entry as it is to be verified.
@@ -103,9 +121,6 @@ func (v *verifier) subject(e *Entry) store.Subject {
 // contents returns a record of the contents of an entry.
 func (v *verifier) contents(ctx context.Context, e Entry) (record, error) {
 	if v.byRecord {
-		if r, ok := recordOf(v.ledger, e.ID, e.marks); ok {
-			return r, nil
-		}
 		if all, _ := v.recorded(e.ID, v.ledger); len(all) == 0 { // there is nothing to compare with
 			return record{Files: e.marks}, nil
 		}
@@ -124,12 +139,13 @@ func (v *verifier) add(e *Entry, now record, result store.Verified) {
 		r = now
 	}
 	stored := v.stored(e.ID, e.Dir, r)
-	e.H1, e.Origin, e.Report, e.Evidence = stored.H1, stored.Origin, stored.Report, stored.Signed != nil
+	v.complete(e, stored)
 	e.Changed = result.Has(store.Changed)
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	v.Findings = append(v.Findings, result.Findings...)
 	if result.Sound() {
+		stored.Signed, stored.Sums, stored.Seen = nil, nil, nil // of thousands of packages
 		v.Packages = append(v.Packages, stored)
 		if result.Was.H1 == "" {
 			v.Unknown++

@@ -51,6 +51,7 @@ type Evidence struct {
 	writing sync.Mutex
 	reading sync.Mutex
 	read    map[sources.Release]*kept // what was read in this run; all evidence, if it can't be written
+	changes int                       // of files, as far as Forget was called
 }
 
 // Path returns the path of the evidence for a version in e.Dir.
@@ -98,32 +99,34 @@ func (e *Evidence) Files(r sources.Release) (evidence.Files, error) {
 	return k.files, nil
 }
 
-// find returns what was read, or reads it. The caller holds e.reading.
+// find returns what was read, or reads it. The caller holds e.reading, which others may take while the files are read.
 func (e *Evidence) find(r sources.Release) (*kept, error) {
 	if k, ok := e.read[r]; ok && k.Signed != nil {
 		return k, nil
 	}
 	err := error(sources.ErrNotFound)
 	var files evidence.Files
+	changes := e.changes
 	if e.Dir != nil {
+		e.reading.Unlock()
 		files, err = evidence.ReadFiles(e.Dir, e.Path(r))
+		e.reading.Lock()
 	}
-	if errors.Is(err, sources.ErrNotFound) {
-		e.keep(r, nil, files)
+	k := &kept{files: files, resolved: map[string]resolved{}}
+	if err == nil {
+		k.Signed, err = files.Signed()
 	}
-	if err != nil {
-		return nil, err
+	if changes == e.changes && (err == nil || errors.Is(err, sources.ErrNotFound)) {
+		e.keep(r, k)
 	}
-	s, err := files.Signed()
-	return e.keep(r, s, files), err
+	return k, err
 }
 
-func (e *Evidence) keep(r sources.Release, s *sources.Signed, files evidence.Files) *kept {
+func (e *Evidence) keep(r sources.Release, k *kept) {
 	if e.read == nil || len(e.read) >= mostRead && e.Dir != nil {
 		e.read = map[sources.Release]*kept{}
 	}
-	e.read[r] = &kept{s, files, map[string]resolved{}}
-	return e.read[r]
+	e.read[r] = k
 }
 
 // Forget is called after the files of a version's evidence were changed, also by another process.
@@ -132,6 +135,7 @@ func (e *Evidence) Forget(r sources.Release) {
 	defer e.reading.Unlock()
 	if e.Dir != nil {
 		delete(e.read, r)
+		e.changes++
 	}
 }
 
@@ -209,6 +213,15 @@ func (e *Evidence) Proof(id sources.PackageID, f Facts) (sources.Proof, *sources
 		return f.Proof, nil
 	}
 	return proof, signed
+}
+
+// IsRecorded reports whether the evidence for a version is what the facts refer to, and proved what they say.
+func (e *Evidence) IsRecorded(r sources.Release, f Facts) bool {
+	if f.Evidence == "" {
+		return !e.Loose && !f.Proof.Signed()
+	}
+	kept, err := e.resolve(r, f.Evidence)
+	return err == nil && kept.same
 }
 
 // Check returns what is proved about a package, or the reason why the evidence does not
@@ -345,7 +358,7 @@ func (e *Evidence) write(r sources.Release, s *sources.Signed) error {
 	if e.Dir == nil {
 		e.reading.Lock()
 		defer e.reading.Unlock()
-		e.keep(r, s, evidence.Files{})
+		e.keep(r, &kept{Signed: s, resolved: map[string]resolved{}})
 		return nil
 	}
 	via, err := e.Via()

@@ -52,6 +52,8 @@ type LedgerOptions struct {
 type page[E any] struct {
 	entries map[string]E
 	changed map[string]bool // the keys of entries that the file doesn't have yet
+	large   bool            // see largePage
+	written time.Time       // by this process; zero if it has not written it
 	file    fs.FileInfo     // what was read last; nil if there was no file
 	unread  error           // error of the file system; the file is then not replaced
 }
@@ -66,6 +68,8 @@ type pageFile[E any] struct {
 
 const (
 	maxPage    = 64 << 20        // in bytes, enough for tens of thousands of packages
+	largePage  = 64 << 10        // in bytes; it is written at most once in a writePause, which is then most of the work
+	writePause = time.Second
 	ledgerLock = "ledger.lock"   // the name of the lock file in a ledger
 	ledgerWait = 5 * time.Second // for the lock, which is only held while a file is written
 )
@@ -144,14 +148,18 @@ func (l *Ledger[E]) Refresh(p sources.Provider) {
 	}
 }
 
-// Write writes the changed entries of a provider, beside those that other processes have written.
+// Write writes the changed entries of a provider, beside those that other processes have written. It leaves a large file
+// that it has just written for a later call: if the process is killed, up to a second's entries are lost.
 func (l *Ledger[E]) Write(ctx context.Context, p sources.Provider) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if page, ok := l.pages[l.of(p)]; ok && page.large && !l.opts.Plain && time.Since(page.written) < writePause {
+		return nil
+	}
 	return l.write(ctx, l.of(p))
 }
 
-// WriteAll is Write for all providers.
+// WriteAll is Write for all providers that leaves nothing for later.
 func (l *Ledger[E]) WriteAll(ctx context.Context) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -192,7 +200,7 @@ func (l *Ledger[E]) write(ctx context.Context, p sources.Provider) error {
 			}
 			return err
 		}
-		page.changed = map[string]bool{}
+		page.changed, page.large, page.written = map[string]bool{}, len(text) > largePage, time.Now()
 		page.file, _ = dir.Lstat(file)
 		return nil
 	})

@@ -10,12 +10,14 @@ import (
 	"path/filepath"
 	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/disk"
 	"github.com/larder-cli/larder/sources/seal"
 	"github.com/larder-cli/larder/sources/sourcetest"
 	"github.com/larder-cli/larder/sources/store"
@@ -86,6 +88,22 @@ func TestLedger(t *testing.T) {
 	sourcetest.Check(t, two.Write(ctx, acmeWidget))
 	got = ledgerTexts(t, openLedger(t, dir), acmeWidget)
 	sourcetest.Expect(t, maps.Equal(got, map[string]string{"b": "two", "both": "two", "c": "two"}), "after Remove: %v", got)
+}
+
+// A large file isn't written for each package, and has all of them in the end.
+func TestLargeLedger(t *testing.T) {
+	ctx, dir := t.Context(), t.TempDir()
+	l, texts, files := openLedger(t, dir), map[string]string{}, map[string]bool{}
+	for i := range 300 {
+		key := strconv.Itoa(i)
+		texts[key] = strings.Repeat("text ", 200)
+		l.Set(acmeWidget, key, note{Text: texts[key]})
+		sourcetest.Check(t, l.Write(ctx, acmeWidget))
+		files[sourcetest.Must(disk.PrintTree(dir))(t)] = true
+	}
+	sourcetest.Expect(t, len(files) < 200, "%d packages, written %d times", len(texts), len(files))
+	sourcetest.Check(t, l.WriteAll(ctx))
+	sourcetest.Expect(t, maps.Equal(ledgerTexts(t, openLedger(t, dir), acmeWidget), texts), "entries are missing")
 }
 
 // The file of every provider has a name that each file system allows.
