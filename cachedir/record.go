@@ -261,15 +261,14 @@ func (t *tx) keepKnown(ctx context.Context, f store.Facts) store.Facts {
 // Recorded returns the platforms for which hashes of the version's packages are
 // recorded.
 func (d *Dir) Recorded(p sources.Provider, v sources.Version) (all []sources.Platform, err error) {
-	ids, err := d.known.Packages(p)
+	r := sources.Release{Provider: p, Version: v}
+	ids, err := d.known.PackagesOf(r)
 	if under := d.opts.Under; under != nil {
-		more, underErr := under.known.Packages(p)
+		more, underErr := under.known.PackagesOf(r)
 		ids, err = append(ids, more...), errors.Join(err, underErr)
 	}
 	for _, id := range ids {
-		if id.Version == v {
-			all = append(all, id.Platform)
-		}
+		all = append(all, id.Platform)
 	}
 	return all, err
 }
@@ -324,8 +323,8 @@ func (d *Dir) newEvidence() *store.Evidence {
 
 // references returns the references to the evidence for a version from all records.
 func (d *Dir) references(of sources.Release) []string {
-	places, err := d.ledger.All(of.Provider)
-	known, knownErr := d.known.All(of.Provider)
+	places, err := d.ledger.OfVersion(of)
+	known, knownErr := d.known.OfVersion(of)
 	d.warn(errors.Join(err, knownErr))
 	return append(store.References(places, of), store.References(known, of)...)
 }

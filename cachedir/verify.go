@@ -75,17 +75,13 @@ type verifier struct {
 	mu       sync.Mutex
 }
 
-// believe completes an entry by its record, if its files and its evidence are the recorded ones.
+// believe completes an entry by its record, if its files are the recorded ones, and its evidence wasn't written since.
 func (v *verifier) believe(e *Entry) {
 	r, ok := recordOf(v.ledger, e.ID, e.marks)
-	if ok && v.evidence.IsRecorded(e.ID.Release(), r.Facts) && checkExecutable(e.Dir, e.marks, e.ID) == nil {
-		v.complete(e, v.stored(e.ID, e.Dir, r))
+	if ok && v.evidence.IsOlder(e.ID.Release(), r.Facts, r.Written) && checkExecutable(e.Dir, e.marks, e.ID) == nil {
+		e.H1, e.Origin, e.Evidence = r.H1, r.Origin, r.Evidence != ""
+		e.Report = v.opts.Judge.Report(e.ID.Provider, r.Proof)
 	}
-}
-
-// complete completes an entry.
-func (v *verifier) complete(e *Entry, s sources.Stored) {
-	e.H1, e.Origin, e.Report, e.Evidence = s.H1, s.Origin, s.Report, s.Signed != nil
 }
 
 // subject returns an entry as it is to be verified.
@@ -139,7 +135,7 @@ func (v *verifier) add(e *Entry, now record, result store.Verified) {
 		r = now
 	}
 	stored := v.stored(e.ID, e.Dir, r)
-	v.complete(e, stored)
+	e.H1, e.Origin, e.Report, e.Evidence = stored.H1, stored.Origin, stored.Report, stored.Signed != nil
 	e.Changed = result.Has(store.Changed)
 	v.mu.Lock()
 	defer v.mu.Unlock()

@@ -95,11 +95,11 @@ func NewMulti(methods []Method) Source {
 	}
 }
 
-// How many bytes of answers are recorded: the lists of versions of about 300 large providers, and about 1,000
+// How many bytes of answers are recorded: the lists of versions of about 300 large providers, and about 250
 // packages, each with its signed checksums. The root modules of most sites share fewer.
 const (
 	maxListings = 32 << 20
-	maxPackages = 16 << 20
+	maxPackages = 4 << 20
 )
 
 type multi struct {

@@ -5,10 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
 	"path"
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/disk"
@@ -215,13 +217,17 @@ func (e *Evidence) Proof(id sources.PackageID, f Facts) (sources.Proof, *sources
 	return proof, signed
 }
 
-// IsRecorded reports whether the evidence for a version is what the facts refer to, and proved what they say.
-func (e *Evidence) IsRecorded(r sources.Release, f Facts) bool {
+// IsOlder reports whether the evidence that facts refer to was last written before they were recorded, as far as its time
+// tells. It proves what they say then, or they refer to none.
+func (e *Evidence) IsOlder(r sources.Release, f Facts, recorded time.Time) bool {
 	if f.Evidence == "" {
 		return !e.Loose && !f.Proof.Signed()
 	}
-	kept, err := e.resolve(r, f.Evidence)
-	return err == nil && kept.same
+	if e.Dir == nil {
+		return false
+	}
+	info, err := os.Lstat(e.Dir.Path(e.Path(r) + "/" + evidence.Sums)) // which is written last
+	return err == nil && info.Mode().IsRegular() && info.ModTime().Before(recorded)
 }
 
 // Check returns what is proved about a package, or the reason why the evidence does not

@@ -47,8 +47,19 @@ func (k Known) Forget(ctx context.Context, id sources.PackageID) error {
 }
 
 // Packages returns the packages of a provider whose hashes are known.
-func (k Known) Packages(p sources.Provider) (ids []sources.PackageID, err error) {
+func (k Known) Packages(p sources.Provider) ([]sources.PackageID, error) {
 	facts, err := k.All(p)
+	return packagesOf(p, facts), err
+}
+
+// PackagesOf is [Known.Packages] for a version.
+func (k Known) PackagesOf(r sources.Release) ([]sources.PackageID, error) {
+	facts, err := k.OfVersion(r)
+	return packagesOf(r.Provider, facts), err
+}
+
+// packagesOf returns the packages with these keys, sorted.
+func packagesOf(p sources.Provider, facts map[string]Facts) (ids []sources.PackageID) {
 	for key := range facts {
 		version, platform, _ := strings.Cut(key, "/")
 		v, versionErr := sources.ParseVersion(version)
@@ -58,5 +69,5 @@ func (k Known) Packages(p sources.Provider) (ids []sources.PackageID, err error)
 		}
 	}
 	slices.SortFunc(ids, sources.PackageID.Compare)
-	return ids, err
+	return ids
 }

@@ -67,9 +67,10 @@ type pageFile[E any] struct {
 }
 
 const (
-	maxPage    = 64 << 20        // in bytes, enough for tens of thousands of packages
-	largePage  = 64 << 10        // in bytes; it is written at most once in a writePause, which is then most of the work
+	maxPage    = 64 << 20 // in bytes, enough for tens of thousands of packages
+	largePage  = 64 << 10 // in bytes; it is written at most once in a writePause, which is then most of the work
 	writePause = time.Second
+	mostPages  = 16              // in memory while they are written
 	ledgerLock = "ledger.lock"   // the name of the lock file in a ledger
 	ledgerWait = 5 * time.Second // for the lock, which is only held while a file is written
 )
@@ -97,13 +98,21 @@ func (l *Ledger[E]) Find(p sources.Provider, key string) (E, error) {
 
 // All returns the entries of a provider. Those of a ledger with one file are all entries for the zero provider, and
 // their keys begin with the address of a provider and a space.
-func (l *Ledger[E]) All(p sources.Provider) (map[string]E, error) {
+func (l *Ledger[E]) All(p sources.Provider) (map[string]E, error) { return l.under(p, "") }
+
+// OfVersion returns the entries of a version, whose keys begin with it.
+func (l *Ledger[E]) OfVersion(r sources.Release) (map[string]E, error) {
+	return l.under(r.Provider, r.Version.String()+"/")
+}
+
+// under returns the entries whose keys begin with a text.
+func (l *Ledger[E]) under(p sources.Provider, begin string) (map[string]E, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	page, prefix := l.entry(p, "")
 	all := map[string]E{}
 	for key, e := range page.entries {
-		if key, ok := strings.CutPrefix(key, prefix); ok {
+		if key, ok := strings.CutPrefix(key, prefix); ok && strings.HasPrefix(key, begin) {
 			all[key] = e
 		}
 	}
@@ -156,7 +165,22 @@ func (l *Ledger[E]) Write(ctx context.Context, p sources.Provider) error {
 	if page, ok := l.pages[l.of(p)]; ok && page.large && !l.opts.Plain && time.Since(page.written) < writePause {
 		return nil
 	}
-	return l.write(ctx, l.of(p))
+	return errors.Join(l.write(ctx, l.of(p)), l.shed(ctx, l.of(p)))
+}
+
+// shed writes the pages of other providers, and forgets them, if there are many. The caller holds l.mu.
+func (l *Ledger[E]) shed(ctx context.Context, but sources.Provider) (err error) {
+	if len(l.pages) <= mostPages || l.opts.Dir == "" || l.opts.ReadOnly {
+		return nil
+	}
+	for p, page := range l.pages {
+		if p != but {
+			if err = errors.Join(err, l.write(ctx, p)); len(page.changed) == 0 {
+				delete(l.pages, p)
+			}
+		}
+	}
+	return err
 }
 
 // WriteAll is Write for all providers that leaves nothing for later.
