@@ -321,6 +321,8 @@ func (e *Evidence) merge(ctx context.Context, id sources.PackageID, f *Facts, s 
 		case err != nil && e.Strict:
 			return sources.WithHint(&ReplacedError{err, downgrade},
 				"find out which evidence is right; to accept the new evidence, remove this version from the mirror first")
+		case err != nil:
+			f.Evidence = "" // it is not kept
 		}
 		e.warnOf(id, downgrade)
 	}
