@@ -55,20 +55,6 @@ func (e *SizeError) Error() string {
 	return "the archive has " + strconv.FormatInt(e.Is, 10) + " bytes, and not " + strconv.FormatInt(e.Stated, 10)
 }
 
-// BrowseOCI returns the providers in OCI registries. Host is the host of the providers if the template doesn't contain it.
-func BrowseOCI(m *oci.Mirror, host sources.Host) Browser { return &ociBrowser{m, host} }
-
-type ociBrowser struct {
-	*oci.Mirror
-	host sources.Host
-}
-
-func (b *ociBrowser) Hostless() bool { return !b.Template.HasHost() }
-
-func (b *ociBrowser) Providers(ctx context.Context) ([]sources.Provider, error) {
-	return b.Mirror.Providers(ctx, b.host)
-}
-
 // BrowseNetwork returns the providers of a network mirror, which can't list them.
 func BrowseNetwork(m *netmirror.Mirror) Browser { return &networkBrowser{m} }
 

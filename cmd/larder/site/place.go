@@ -36,7 +36,7 @@ func (m *Root) Browser(ctx context.Context, r PlaceRequest) (publish.Browser, er
 		if err != nil {
 			return nil, err
 		}
-		return publish.BrowseOCI(m.OciMirror(template, false), cmp.Or(r.Host, m.Config.Engine.DefaultHost())), nil
+		return &publish.OCI{Mirror: m.OciMirror(template, false), URL: r.Place, Host: cmp.Or(r.Host, m.Config.Engine.DefaultHost())}, nil
 	case scheme == InBucket:
 		b, err := m.OpenBucket(ctx, r)
 		if err != nil {
