@@ -88,7 +88,7 @@ func (x *exchange) listed(ctx context.Context, here bool, hereErr error) ([]sour
 		return nil, 0, nil
 	}
 	if isDamaged(hereErr) {
-		x.served.Err = hereErr // although upstream may replace it
+		x.served.Error = sources.Text(hereErr) // although upstream may replace it
 	}
 	all, stale, err := x.listings.get(ctx, x.id.Provider, here)
 	return all, stale, orDamaged(err, hereErr)
@@ -199,11 +199,12 @@ func (x *exchange) json(build builder) error {
 		return err
 	}
 	h := x.w.Header()
-	if x.served.Stale = b.stale; b.stale != 0 {
+	if x.served.Stale = b.stale != 0; x.served.Stale {
 		h.Set("Warning", `110 - "Response is stale"`)
 	}
 	if b.stale > 0 {
-		h.Set("Age", strconv.Itoa(int(b.stale.Seconds())))
+		x.served.StaleSeconds = int64(b.stale.Seconds())
+		h.Set("Age", strconv.FormatInt(x.served.StaleSeconds, 10))
 	}
 	x.text("application/json", b.text, time.Time{})
 	return nil

@@ -54,7 +54,7 @@ func (x *exchange) registryVersions() error {
 		for _, v := range here {
 			signed, err := x.signedArchives(sources.Release{Provider: x.id.Provider, Version: v})
 			if isDamaged(err) { // the other versions are served
-				none, x.served.Err = err, err
+				none, x.served.Error = err, sources.Text(err)
 			} else if err != nil && !errors.Is(err, sources.ErrNotFound) {
 				return nil, 0, err
 			}

@@ -393,5 +393,5 @@ func (v *serving) report(r server.Served) {
 	if v.upstream != nil && r.Package != nil {
 		v.upstream.served(*r.Package, r.Time)
 	}
-	v.Output.Served(report.ServedOf(r))
+	v.Output.Served(r)
 }
