@@ -119,7 +119,7 @@ type Server struct {
 
 	listings *memory[sources.Provider, []sources.Version]
 	releases *memory[sources.Release, Offer]
-	bodies   *bodies
+	bodies   sources.Memo[bodyKey, body]
 
 	mu       sync.Mutex
 	arriving map[sources.PackageID]*Arrival
@@ -133,7 +133,8 @@ func New(ctx context.Context, dir string, opts Options) *Server {
 		opts.Now = time.Now
 	}
 	opts.Fresh = cmp.Or(opts.Fresh, 5*time.Minute)
-	s := &Server{opts: opts, dir: dir, ends: ctx, arriving: map[sources.PackageID]*Arrival{}, bodies: newBodies()}
+	s := &Server{opts: opts, dir: dir, ends: ctx, arriving: map[sources.PackageID]*Arrival{}}
+	s.bodies.Max, s.bodies.Weigh = mostOfAll, body.weight
 	limits := memoryOptions{fresh: opts.Fresh, now: opts.Now, busy: make(chan struct{}, mostAtOnce), ends: ctx}
 	s.listings = newMemory(limits, sizeOf, func(ctx context.Context, p sources.Provider) ([]sources.Version, error) {
 		all, err := opts.Upstream.Versions(ctx, p)
