@@ -207,7 +207,7 @@ func put(t *testing.T, dir string) ([]byte, sources.Stored) {
 	sourcetest.Require(t, len(found.Candidates) == 1, "found %s", told(dir, found))
 	b := sourcetest.Must(builder.Open(t.Context(), t.TempDir(), builder.Options{}))(t)
 	defer b.Close()
-	stored := sourcetest.Must(found.Candidates[0].Put(t.Context(), b, sources.Proof{}))(t)
+	stored := sourcetest.Must(found.Candidates[0].Put(t.Context(), b))(t)
 	contents := sourcetest.Must(found.Candidates[0].Contents(t.Context()))(t)
 	sourcetest.Equal(t, contents.H1, stored.H1, "contents of the candidate")
 	return sourcetest.ReadFile(t, stored.Dir), stored
@@ -240,7 +240,7 @@ func TestProvedArchivesStayTheSame(t *testing.T) {
 	check(t, os.WriteFile(filepath.Join(dir, name), []byte(pack(t, "terraform-provider-foo="+linux+"more")), 0o644))
 	b := sourcetest.Must(builder.Open(t.Context(), t.TempDir(), builder.Options{}))(t)
 	defer b.Close()
-	_, err := c.Put(t.Context(), b, sources.Proof{})
+	_, err := c.Put(t.Context(), b)
 	sourcetest.ErrorIs(t, err, disk.ErrChanged)
 }
 
