@@ -66,15 +66,14 @@ func (b *networkBrowser) Providers(context.Context) ([]sources.Provider, error) 
 	return nil, sources.WithHint(ErrUnlisted, "network mirrors don't list their providers: add their addresses, such as hashicorp/aws")
 }
 
-// BrowseBucket returns the providers in a bucket, whose documents m reads. With sizes, it lists the bucket for the sizes of archives.
-func BrowseBucket(b *bucket.Bucket, m *netmirror.Mirror, sizes bool) Browser {
-	return &bucketBrowser{networkBrowser: networkBrowser{m}, in: b, sized: sizes}
+// BrowseBucket returns the providers in a bucket, whose documents m reads.
+func BrowseBucket(b *bucket.Bucket, m *netmirror.Mirror) Browser {
+	return &bucketBrowser{networkBrowser: networkBrowser{m}, in: b}
 }
 
 type bucketBrowser struct {
 	networkBrowser
 	in    *bucket.Bucket
-	sized bool
 	sizes sources.Memo[sources.Provider, directory]
 }
 
@@ -102,11 +101,9 @@ func (b *bucketBrowser) Providers(ctx context.Context) (all []sources.Provider, 
 }
 
 // Release takes the sizes of archives from the list of objects.
-func (b *bucketBrowser) Release(
-	ctx context.Context, p sources.Provider, v sources.Version,
-) (sources.Holding, error) {
+func (b *bucketBrowser) Release(ctx context.Context, p sources.Provider, v sources.Version) (sources.Holding, error) {
 	c, err := b.networkBrowser.Release(ctx, p, v)
-	if err != nil || !b.sized {
+	if err != nil {
 		return c, err
 	}
 	listed, err := b.sizes.Get(ctx, p, func() (directory, error) {

@@ -36,9 +36,9 @@ const (
 	maxLease = 1 << 20 // bytes, also of an object that is no lease
 )
 
-// abandonedAfter is the age of an archive that no document names, and of the document of its version, after which no
+// unneededAfter is the age of an archive that no document names, and of the document of its version, after which no
 // reader of an older document still downloads it.
-const abandonedAfter = 24 * time.Hour
+const unneededAfter = 24 * time.Hour
 
 // A Bucket is a [Target] in an S3-compatible store: a static network mirror. Hosts are in punycode, as clients request
 // them.
@@ -404,7 +404,7 @@ func (s *bucketShelf) rests(ctx context.Context) (names []string, err error) {
 		return nil, err
 	}
 	named := s.named()
-	old := func(o bucket.Info) bool { return time.Since(o.Modified) > abandonedAfter }
+	old := func(o bucket.Info) bool { return time.Since(o.Modified) > unneededAfter }
 	for name, is := range s.objects {
 		_, v, _, _ := fsmirror.ParseArchiveName(path.Base(name))
 		own := strings.HasPrefix(name, archives) && isArchive(name)

@@ -163,7 +163,7 @@ func inBoth(t *testing.T, test func(t *testing.T, place placeFunc)) {
 			b := place{p.T, p.store, name}.bucketOf(client)
 			m, err := netmirror.New(client, b.URL("").String(), netmirror.Options{Plain: b.URL("").Scheme == "http"})
 			check(t, err)
-			return func() publish.Target { return publish.NewBucket(b) }, publish.BrowseBucket(b, m, true)
+			return func() publish.Target { return publish.NewBucket(b) }, publish.BrowseBucket(b, m)
 		})
 	})
 }

@@ -13,7 +13,6 @@ import (
 	"maps"
 	"slices"
 	"sync"
-	"time"
 
 	"golang.org/x/sync/errgroup"
 
@@ -98,9 +97,8 @@ type Options struct {
 	Jobs   int                  // how many releases are compared and stored concurrently; 0 means 8
 	Report func(done, of int64) // called with the bytes of archives, one call at a time; may be nil
 
-	Holder  string                                  // of leases, for other pushers; see [Lease]
-	Wait    func(p sources.Provider, holder string) // called when a push waits for the holder of a lease; may be nil
-	Abandon time.Duration                           // the age at which a lease that isn't renewed is taken; 0 means a minute
+	Holder string                                  // of leases, for other pushers; see [Hold]
+	Wait   func(p sources.Provider, holder string) // called when a push waits for the holder of a lease; may be nil
 }
 
 // A Change is a package that was stored in a place, or removed from it, or would be.
@@ -364,12 +362,12 @@ func (p *pusher) run(ctx context.Context, j *job) {
 	if !j.stores() && !j.removes() {
 		return
 	}
-	lease := Lease{Holder: p.opts.Holder, Abandon: p.opts.Abandon, Wait: func(holder string) {
+	wait := func(holder string) {
 		if p.opts.Wait != nil {
 			p.opts.Wait(j.provider, holder)
 		}
-	}}
-	err := Hold(ctx, p.to.Slot(j.provider), lease, func(ctx context.Context) error {
+	}
+	err := Hold(ctx, p.to.Slot(j.provider), p.opts.Holder, wait, func(ctx context.Context) error {
 		in := p.plan(ctx, j)
 		if j.stores() {
 			each(p, ctx, j.plans, func(i int) { p.put(ctx, in, &j.plans[i]) })

@@ -21,8 +21,6 @@ type PlaceRequest struct {
 	Place    string // as typed; empty if there is none
 	Endpoint string // of the store; empty means AWS
 
-	Sizes bool // whether sizes are shown
-
 	Host sources.Host // of the providers, if the place doesn't state it; empty means that of the engine
 }
 
@@ -44,7 +42,7 @@ func (m *Root) Browser(ctx context.Context, r PlaceRequest) (publish.Browser, er
 		}
 		secure := b.URL("").Scheme == "https"
 		mirror, err := netmirror.New(m.Client, b.URL("").String(), netmirror.Options{Plain: !secure, SecureArchives: secure})
-		return publish.BrowseBucket(b, mirror, r.Sizes), err
+		return publish.BrowseBucket(b, mirror), err
 	}
 	mirror, err := netmirror.New(m.Client, r.Place, netmirror.Options{})
 	if err != nil {

@@ -71,7 +71,7 @@ func TestCertificateIsReadAgain(t *testing.T) {
 	}
 	put("one.test")
 	var warned []error
-	c, err := Load(cert, key, CertificateOptions{Warn: func(err error) { warned = append(warned, err) }})
+	c, err := Load(cert, key, "", func(err error) { warned = append(warned, err) })
 	sourcetest.Check(t, err)
 	now := time.Now()
 	c.current.now = func() time.Time { return now }
@@ -93,12 +93,12 @@ func TestCertificateIsReadAgain(t *testing.T) {
 	sourcetest.Equal(t, name(), "three.test", "name after it was repaired")
 	none := filepath.Join(dir, "none.pem")
 	for _, files := range [][2]string{{cert, none}, {none, key}} {
-		_, err := Load(files[0], files[1], CertificateOptions{})
+		_, err := Load(files[0], files[1], "", nil)
 		sourcetest.Expect(t, errors.Is(err, fs.ErrNotExist) && strings.Contains(err.Error(), none), "%v", err)
 	}
 	_, k, _ := sourcetest.Certificate("one.test")
 	sourcetest.Check(t, os.WriteFile(key, k, 0o600))
-	_, err = Load(cert, key, CertificateOptions{})
+	_, err = Load(cert, key, "", nil)
 	sourcetest.Expect(t, len(sources.Hints(err)) == 1, "a key of another certificate: %v", err)
 }
 
@@ -137,11 +137,11 @@ func TestCertificateThatClientsRefuse(t *testing.T) {
 		{"*.mirror.test", 0, "valid for *.mirror.test, not mirror.test"},
 	} {
 		var warned []string
-		opts := CertificateOptions{Host: "mirror.test", Warn: func(err error) { warned = append(warned, err.Error()) }}
+		warn := func(err error) { warned = append(warned, err.Error()) }
 		put(bad.host, bad.after)
-		sourcetest.Must(Load(cert, key, opts))(t)
+		sourcetest.Must(Load(cert, key, "mirror.test", warn))(t)
 		put("mirror.test", 0)
-		c := sourcetest.Must(Load(cert, key, opts))(t)
+		c := sourcetest.Must(Load(cert, key, "mirror.test", warn))(t)
 		sourcetest.Equal(t, c.Name(), "mirror.test", "name")
 		put(bad.host, bad.after)
 		c.current.now = func() time.Time { return time.Now().Add(time.Minute) }
@@ -149,7 +149,7 @@ func TestCertificateThatClientsRefuse(t *testing.T) {
 		sourcetest.Expect(t, len(warned) == 2 && warned[0] == warned[1] && strings.Contains(warned[0], cert) && strings.Contains(warned[0], bad.want), "%+v: %q", bad, warned)
 	}
 	put("*.mirror.test", 0)
-	c := sourcetest.Must(Load(cert, key, CertificateOptions{}))(t)
+	c := sourcetest.Must(Load(cert, key, "", nil))(t)
 	sourcetest.Equal(t, c.Name(), "", "name in a certificate with a wildcard")
 }
 

@@ -19,7 +19,6 @@ import (
 
 // listPlace returns the packages of a place that patterns select. Unread is why some can't be read.
 func listPlace(ctx context.Context, s *site.Site, r site.PlaceRequest, patterns []site.Pattern) (entries []builder.Entry, unread, err error) {
-	r.Sizes = true
 	m, all, err := browse(ctx, s, r, patterns)
 	if err != nil {
 		return nil, nil, err

@@ -232,7 +232,7 @@ func (v *serving) loadCertificate() error {
 	if err != nil {
 		return fmt.Errorf("--key: %w", err)
 	}
-	certificate, err := endpoint.Load(cert, key, endpoint.CertificateOptions{Host: v.host, Warn: v.Output.WarnOf})
+	certificate, err := endpoint.Load(cert, key, v.host, v.Output.WarnOf)
 	if err != nil {
 		return err
 	}
