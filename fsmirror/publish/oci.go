@@ -10,9 +10,6 @@ import (
 	"github.com/larder-cli/larder/sources/oci"
 )
 
-// ErrForeign matches the error of a place for something that isn't a release of a provider, although it has the name of one.
-var ErrForeign = oci.ErrForeign
-
 // OCI is a place in OCI registries. It is a [Target] and a [Browser].
 type OCI struct {
 	*oci.Mirror

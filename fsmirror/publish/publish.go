@@ -19,6 +19,7 @@ import (
 	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/disk"
 	"github.com/larder-cli/larder/sources/evidence"
+	"github.com/larder-cli/larder/sources/oci"
 	"github.com/larder-cli/larder/sources/trust"
 )
 
@@ -101,7 +102,7 @@ type Options struct {
 	Wait   func(p sources.Provider, holder string) // called when a push waits for the holder of a lease; may be nil
 }
 
-// A Change is a package that was stored in a place, or removed from it, or would be.
+// A Change is a package that was stored in a place, kept there or removed from it, or would be.
 type Change struct {
 	ID   sources.PackageID
 	Size int64 // of the archive in bytes; 0 if it was removed
@@ -121,22 +122,9 @@ const (
 
 // A Result is what Push has done, or would do.
 type Result struct {
-	Changes []Change // sorted by package
-	Same    []Change // packages that were in the place already, sorted
+	Changes []Change // sorted by package, with those that are kept
 	Differ  int      // packages that the place has with other contents, and keeps
 	Signed  int      // releases that the place had, and whose evidence was stored or replaced
-	Bytes   int64    // of the archives that were stored
-}
-
-// A DifferError is a package that a place has with other contents.
-type DifferError struct {
-	Place  string
-	Theirs sources.Hash
-	Ours   sources.Hash
-}
-
-func (e *DifferError) Error() string {
-	return fmt.Sprintf("%s has a different archive, %s; the mirror has %s", e.Place, e.Theirs, e.Ours)
 }
 
 // A plan is what to change about one release.
@@ -226,9 +214,7 @@ func Push(ctx context.Context, to Target, releases []Release, opts Options) (Res
 		result.add(j, opts.DryRun)
 		errs = append(errs, j.errors())
 	}
-	for _, changes := range [][]Change{result.Changes, result.Same} {
-		slices.SortFunc(changes, func(a, b Change) int { return a.ID.Compare(b.ID) })
-	}
+	slices.SortFunc(result.Changes, func(a, b Change) int { return a.ID.Compare(b.ID) })
 	return result, errors.Join(append(errs, ctx.Err())...)
 }
 
@@ -237,11 +223,8 @@ func (r *Result) add(j *job, dry bool) {
 	for _, one := range j.plans {
 		r.Differ += one.differ
 		for _, c := range one.changes {
-			if c.Did == Kept {
-				r.Same = append(r.Same, c)
-			} else if dry || one.stored {
+			if c.Did == Kept || dry || one.stored {
 				r.Changes = append(r.Changes, c)
-				r.Bytes += c.Size
 			}
 		}
 		if one.signed && (dry || one.stored) {
@@ -318,7 +301,7 @@ func (p *pusher) compare(ctx context.Context, in Shelf, r Release) (one plan) {
 	one.put.Release = r.Release
 	there, err := in.Look(ctx, r)
 	if err != nil && !errors.Is(err, sources.ErrNotFound) {
-		if len(r.Packages) > 0 || !errors.Is(err, ErrForeign) { // which is not a package, so it stays
+		if len(r.Packages) > 0 || !errors.Is(err, oci.ErrForeign) { // which is not a package, so it stays
 			one.err = err
 		}
 		return one
@@ -333,7 +316,8 @@ func (p *pusher) compare(ctx context.Context, in Shelf, r Release) (one plan) {
 		case p.opts.Replace:
 			did = Replaced
 		default:
-			err := &sources.PackageError{ID: pkg.ID, Err: &DifferError{p.to.String(), hash, pkg.ZH}}
+			err := fmt.Errorf("%s has a different archive, %s; the mirror has %s", p.to, hash, pkg.ZH)
+			err = &sources.PackageError{ID: pkg.ID, Err: err}
 			one.err = errors.Join(one.err, sources.WithHint(err, hintDiffers))
 			one.differ++
 			continue
