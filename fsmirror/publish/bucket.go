@@ -204,7 +204,7 @@ func (s *bucketShelf) Look(ctx context.Context, r Release) (State, error) {
 		}
 		i := slices.IndexFunc(r.Packages, func(p Package) bool { return p.ID.Platform == platform })
 		if i < 0 {
-			is.Archives[platform] = cmp.Or(hashesOf(sources.ZH, a.Hashes)...)
+			is.Archives[platform] = cmp.Or(sources.HashesOf(sources.ZH, a.Hashes)...)
 			continue
 		}
 		ours := r.Packages[i]
@@ -221,26 +221,16 @@ func (s *bucketShelf) Look(ctx context.Context, r Release) (State, error) {
 // archive if its contents differ. Without hashes to compare, it returns "".
 func compare(a fsmirror.Archive, p Package) sources.Hash {
 	for _, scheme := range []string{sources.ZH, sources.H1} {
-		ours, theirs := hashesOf(scheme, p.Hashes), hashesOf(scheme, a.Hashes)
+		theirs := sources.HashesOf(scheme, a.Hashes)
 		switch {
-		case len(ours) == 0 || len(theirs) == 0:
-		case slices.ContainsFunc(theirs, func(h sources.Hash) bool { return slices.Contains(ours, h) }):
+		case len(theirs) == 0 || !sources.AnyOf(scheme, p.Hashes):
+		case sources.MatchesAny(theirs, sources.HashesOf(scheme, p.Hashes)...):
 			return p.ZH
 		default:
 			return theirs[0]
 		}
 	}
 	return ""
-}
-
-// hashesOf returns the hashes of a scheme.
-func hashesOf(scheme string, hashes []sources.Hash) (all []sources.Hash) {
-	for _, h := range hashes {
-		if h.Scheme() == scheme {
-			all = append(all, h.Canonical())
-		}
-	}
-	return all
 }
 
 // exists reports whether the archive that a document names for a package exists. Its name states its contents, or else
@@ -252,7 +242,7 @@ func (s *bucketShelf) exists(a fsmirror.Archive, p Package) bool {
 		return true
 	}
 	is, exists := s.objects[name]
-	packedAgain := len(hashesOf(sources.ZH, a.Hashes)) == 0 // it may have another size
+	packedAgain := !sources.AnyOf(sources.ZH, a.Hashes) // it may have another size
 	sized := packedAgain || is.Size == p.Size
 	return exists && sized && (name == urlOf(p) || !strings.HasPrefix(name, archives))
 }
