@@ -1,6 +1,7 @@
 package endpoint
 
 import (
+	"crypto"
 	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
@@ -104,7 +105,7 @@ func TestCertificateIsReadAgain(t *testing.T) {
 
 // issueAt issues a certificate for any name at another time.
 func issueAt(a *Authority, host string, at time.Time) (*tls.Certificate, error) {
-	other := &Authority{ca: a.ca, key: a.key, now: func() time.Time { return at }}
+	other := &Authority{ca: a.ca, now: func() time.Time { return at }}
 	if ip := net.ParseIP(host); ip != nil {
 		other.ips = []net.IP{ip}
 	} else {
@@ -225,7 +226,8 @@ func TestAuthorityVouchesForServersOnly(t *testing.T) {
 		} {
 			leaf := &test.leaf
 			leaf.SerialNumber, leaf.NotBefore, leaf.NotAfter = serial(), a.now().Add(-time.Hour), a.now().Add(time.Hour)
-			raw := sourcetest.Must(x509.CreateCertificate(rand.Reader, leaf, a.ca, a.key.Public(), a.key))(t)
+			public := a.ca.PrivateKey.(crypto.Signer).Public()
+			raw := sourcetest.Must(x509.CreateCertificate(rand.Reader, leaf, a.ca.Leaf, public, a.ca.PrivateKey))(t)
 			leaf = sourcetest.Must(x509.ParseCertificate(raw))(t)
 			_, err := leaf.Verify(x509.VerifyOptions{Roots: pool, KeyUsages: test.use})
 			sourcetest.Expect(t, (err == nil) == test.ok, "%s, of %q: %v", name, hosts, err)
