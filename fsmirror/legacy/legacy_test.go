@@ -179,7 +179,8 @@ warning: terraform-provider-bar_1.0.0_linux_arm64.zip: its name is that of the p
 // Of the same package, the first is used, by the order of the paths. A file that is given is a package, or an error.
 func TestGivenPaths(t *testing.T) {
 	dir := write(t, map[string]string{
-		"b/terraform-provider-foo_v1.0.0": linux, "a/terraform-provider-foo_v1.0.0": linux, "a.zip": "terraform-provider-foo=" + linux, "plugin": linux,
+		"b/terraform-provider-foo_v1.0.0": linux, "a/terraform-provider-foo_v1.0.0": linux, "plugin": linux,
+		"a.zip": "terraform-provider-foo=" + linux,
 	})
 	in := func(name string) string { return filepath.Join(dir, name) }
 	sourcetest.Equal(t, told(dir, find(t, here, in("b"), in("a"), in("plugin"))), `
@@ -234,7 +235,8 @@ func TestProvedArchivesStayTheSame(t *testing.T) {
 	const name = "terraform-provider-foo_1.0.0_linux_amd64.zip"
 	dir := write(t, map[string]string{name: "terraform-provider-foo=" + linux})
 	stored, _ := put(t, dir)
-	sourcetest.Expect(t, bytes.Equal(stored, sourcetest.ReadFile(t, filepath.Join(dir, name))), "another archive was stored")
+	given := sourcetest.ReadFile(t, filepath.Join(dir, name))
+	sourcetest.Expect(t, bytes.Equal(stored, given), "another archive was stored")
 	c := find(t, here, dir).Candidates[0]
 	sourcetest.Must(c.ZH(t.Context()))(t)
 	check(t, os.WriteFile(filepath.Join(dir, name), []byte(pack(t, "terraform-provider-foo="+linux+"more")), 0o644))

@@ -42,10 +42,10 @@ const (
 	givingBack     = 2 * time.Second // otherwise the lease is left to be abandoned
 )
 
-// Hold takes the lease in a slot, calls f, and gives the lease back. A lease is the right to change a provider in a place. Its
-// holder, for example "process 17 on build-3", renews it. Who waits for a lease measures its age, so the clocks of two
-// machines need not agree. Wait is called once for each other holder. The context of f ends with [ErrTaken] if the lease is
-// lost.
+// Hold takes the lease in a slot, calls f, and gives the lease back. A lease is the right to change a provider in a
+// place. Its holder, for example "process 17 on build-3", renews it. Who waits for a lease measures its age, so the
+// clocks of two machines need not agree. Wait is called once for each other holder. The context of f ends with
+// [ErrTaken] if the lease is lost.
 func Hold(ctx context.Context, in Slot, holder string, wait func(holder string), f func(context.Context) error) error {
 	own := leaseJSON{Holder: cmp.Or(holder, "another program"), ID: rand.Text()}
 	if err := own.take(ctx, in, wait); err != nil {

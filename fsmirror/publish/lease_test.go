@@ -72,7 +72,8 @@ func TestOneHolds(t *testing.T) {
 			all.Go(func() {
 				waited := map[string]int{}
 				own := fmt.Sprint("program ", i)
-				check(t, publish.Hold(t.Context(), m.slot(), own, func(holder string) { waited[holder]++ }, func(context.Context) error {
+				wait := func(holder string) { waited[holder]++ }
+				check(t, publish.Hold(t.Context(), m.slot(), own, wait, func(context.Context) error {
 					mu.Lock()
 					holding++
 					sourcetest.Equal(t, holding, 1, "holders")
@@ -85,7 +86,8 @@ func TestOneHolds(t *testing.T) {
 					return nil
 				}))
 				for holder, times := range waited {
-					sourcetest.Expect(t, times == 1 && strings.HasPrefix(holder, "program ") && holder != own, "waited %d times for %s", times, holder)
+					other := strings.HasPrefix(holder, "program ") && holder != own
+					sourcetest.Expect(t, times == 1 && other, "waited %d times for %s", times, holder)
 				}
 			})
 		}

@@ -359,12 +359,13 @@ func (p *pusher) run(ctx context.Context, j *job) {
 				return err
 			}
 		}
-		if !j.removes() || ctx.Err() != nil {
-			return nil
+		if j.removes() && ctx.Err() == nil {
+			if err := in.Remove(ctx, j.drops()); err != nil {
+				return err
+			}
+			j.removed = true
 		}
-		err := in.Remove(ctx, j.drops())
-		j.removed = err == nil
-		return err
+		return nil
 	})
 	j.err = errors.Join(j.err, err)
 }

@@ -375,7 +375,8 @@ func TestDocumentsAreMadeAgain(t *testing.T) {
 	write := func(version string) {
 		at := filepath.Join(dir, home)
 		text := fmt.Sprintf(`{"versions": {%q: {}}}`, version)
-		sourcetest.Check(t, errors.Join(os.MkdirAll(at, 0o755), os.WriteFile(filepath.Join(at, "index.json"), []byte(text), 0o644)))
+		sourcetest.Check(t, os.MkdirAll(at, 0o755))
+		sourcetest.Check(t, os.WriteFile(filepath.Join(at, "index.json"), []byte(text), 0o644))
 	}
 	has("not found")
 	write("1.0.0")

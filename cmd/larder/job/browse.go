@@ -185,7 +185,8 @@ func (all *InPlace) Contents() (bundle.Contents, error) {
 func entry(ctx context.Context, m *site.Root, all *InPlace, id sources.PackageID) (builder.Entry, error) {
 	a, signed := all.Archives[id], all.signed[id.Release()]
 	e := builder.Entry{ID: id, Path: a.URL, Size: a.Size, Hashes: a.Hashes, Evidence: signed != nil, Origin: a.URL}
-	e.Stored = sources.Stored{ID: id, ZH: cmp.Or(sources.HashesOf(sources.ZH, a.Hashes)...), Signed: signed, Filename: id.Filename()}
+	zh := cmp.Or(sources.HashesOf(sources.ZH, a.Hashes)...)
+	e.Stored = sources.Stored{ID: id, ZH: zh, Signed: signed, Filename: id.Filename()}
 	if signed == nil || e.Stored.ZH == "" {
 		e.Stored.Proof.Matched = sources.AnyUsable(a.Hashes)
 		e.Stored.Report = m.Judge().Report(id.Provider, e.Stored.Proof)

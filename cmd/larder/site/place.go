@@ -34,7 +34,8 @@ func (m *Root) Browser(ctx context.Context, r PlaceRequest) (publish.Browser, er
 		if err != nil {
 			return nil, err
 		}
-		return &publish.OCI{Mirror: m.OciMirror(template, false), URL: r.Place, Host: cmp.Or(r.Host, m.Config.Engine.DefaultHost())}, nil
+		host := cmp.Or(r.Host, m.Config.Engine.DefaultHost())
+		return &publish.OCI{Mirror: m.OciMirror(template, false), URL: r.Place, Host: host}, nil
 	case scheme == InBucket:
 		b, err := m.OpenBucket(ctx, r)
 		if err != nil {

@@ -205,8 +205,8 @@ func (im *importing) run(ctx context.Context, candidates []legacy.Candidate) (er
 	return errors.Join(errs...)
 }
 
-// importOne imports a candidate unless the mirror already has it. Without --replace, it refuses a package with different
-// contents. News reports whether the mirror lacks its evidence, and refused is why it can't be imported.
+// importOne imports a candidate unless the mirror already has it. Without --replace, it refuses a package with
+// different contents. News reports whether the mirror lacks its evidence, and refused is why it can't be imported.
 func (im *importing) importOne(ctx context.Context, c legacy.Candidate, news bool, refused error) error {
 	there, other, err := im.there(ctx, c.ID)
 	if err == nil && refused != nil {

@@ -75,7 +75,9 @@ func List(ctx context.Context, s *site.Site, r site.PlaceRequest, typed []string
 }
 
 // listMirror returns the packages of a mirror that patterns select. Those that are damaged have errors.
-func listMirror(ctx context.Context, s *site.Site, r site.PlaceRequest, patterns []site.Pattern) (entries []builder.Entry, unread, err error) {
+func listMirror(
+	ctx context.Context, s *site.Site, r site.PlaceRequest, patterns []site.Pattern,
+) (entries []builder.Entry, unread, err error) {
 	_, b, err := mirrorHere(ctx, s, r.Place, builder.Options{ReadOnly: true})
 	if err != nil {
 		return nil, nil, err
@@ -166,8 +168,8 @@ func (v verified) tell(ctx context.Context, unread error) error {
 		v.Out.Say("%s without signed checksums", ui.Count(v.sum.Unvouched, "package"))
 	}
 	if v.sum.Unread {
-		const advice = "To verify their contents, run larder mirror sync DIR --from %s --cache CACHE, with two empty directories"
-		v.Out.Say("Archives were looked for, and not read. "+advice, site.ShellQuoted(v.typed))
+		sync := "larder mirror sync DIR --from " + site.ShellQuoted(v.typed) + " --cache CACHE"
+		v.Out.Say("Archives were looked for, and not read. To verify their contents, run %s, with two empty directories", sync)
 	}
 	return cmp.Or(unread, report.Found(v.sum.Problems, "problem", "in "+read, hints...))
 }

@@ -18,7 +18,9 @@ import (
 )
 
 // listPlace returns the packages of a place that patterns select. Unread is why some can't be read.
-func listPlace(ctx context.Context, s *site.Site, r site.PlaceRequest, patterns []site.Pattern) (entries []builder.Entry, unread, err error) {
+func listPlace(
+	ctx context.Context, s *site.Site, r site.PlaceRequest, patterns []site.Pattern,
+) (entries []builder.Entry, unread, err error) {
 	m, all, err := browse(ctx, s, r, patterns)
 	if err != nil {
 		return nil, nil, err
@@ -29,7 +31,9 @@ func listPlace(ctx context.Context, s *site.Site, r site.PlaceRequest, patterns 
 }
 
 // browse reads the documents of a place.
-func browse(ctx context.Context, s *site.Site, r site.PlaceRequest, patterns []site.Pattern) (*site.Root, *job.InPlace, error) {
+func browse(
+	ctx context.Context, s *site.Site, r site.PlaceRequest, patterns []site.Pattern,
+) (*site.Root, *job.InPlace, error) {
 	m, err := s.Here(ctx)
 	if err != nil {
 		return nil, nil, err

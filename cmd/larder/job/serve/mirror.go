@@ -95,8 +95,8 @@ func (u *upstream) replaceable(e builder.Entry) bool {
 	return !imported && u.admit(e.ID.Provider) == nil
 }
 
-// keep removes the packages that were not served for the longest time until the mirror is within its limit, but not the one
-// that was just stored, if there is one.
+// keep removes the packages that were not served for the longest time until the mirror is within its limit, but not
+// the one that was just stored, if there is one.
 func (u *upstream) keep(ctx context.Context, in *builder.Builder, stored sources.PackageID) error {
 	u.removing.Lock()
 	defer u.removing.Unlock()

@@ -43,7 +43,8 @@ type upstream struct {
 
 // newUpstream returns the upstream of a mirror that is being served.
 func newUpstream(ctx context.Context, m *site.Root, v *serving) (*upstream, error) {
-	u := &upstream{Root: m, serving: v, renewed: v.request.Fresh / 2, limit: v.request.MaxSize, last: map[sources.PackageID]time.Time{}}
+	u := &upstream{Root: m, serving: v, renewed: v.request.Fresh / 2, limit: v.request.MaxSize}
+	u.last = map[sources.PackageID]time.Time{}
 	if u.limit > 0 {
 		m.Flags.Recursive = true // for lock files, which are read again before each removal
 		if _, err := u.locked(ctx); err != nil {
@@ -56,8 +57,8 @@ func newUpstream(ctx context.Context, m *site.Root, v *serving) (*upstream, erro
 	return u, err
 }
 
-// locked returns the versions that lock files select: those of the request, and those of the root modules below. It fails
-// if a file is unreadable, because its packages might be removed, and if there are none.
+// locked returns the versions that lock files select: those of the request, and those of the root modules below. It
+// fails if a file is unreadable, because its packages might be removed, and if there are none.
 func (u *upstream) locked(ctx context.Context) (map[sources.Release]bool, error) {
 	paths := u.serving.request.KeepLockedBy
 	if len(paths) == 0 {
