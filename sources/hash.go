@@ -88,8 +88,16 @@ func (h Hash) Usable() bool { return h.Scheme() == H1 || h.Scheme() == ZH }
 func AnyUsable(hashes []Hash) bool { return slices.ContainsFunc(hashes, Hash.Usable) }
 
 // AnyOf reports whether any of the hashes has the scheme.
-func AnyOf(scheme string, hashes []Hash) bool {
-	return slices.ContainsFunc(hashes, func(h Hash) bool { return h.Scheme() == scheme })
+func AnyOf(scheme string, hashes []Hash) bool { return len(HashesOf(scheme, hashes)) > 0 }
+
+// HashesOf returns the hashes of a scheme, as Larder writes them.
+func HashesOf(scheme string, hashes []Hash) (all []Hash) {
+	for _, h := range hashes {
+		if h.Scheme() == scheme {
+			all = append(all, h.Canonical())
+		}
+	}
+	return all
 }
 
 // MatchesAny reports whether any usable hash of got is in want.

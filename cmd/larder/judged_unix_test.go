@@ -92,7 +92,7 @@ func TestJudgedArchivesAreUsed(t *testing.T) {
 		found, err := legacy.Find(t.Context(), []string{filepath.Join(mirror, filepath.FromSlash(id.Provider.String()))}, legacy.Options{Prefix: "example.test/acme"})
 		sourcetest.Check(t, err)
 		sourcetest.Require(t, len(found.Candidates) == 1, "found %+v", found)
-		_, err = found.Candidates[0].Put(t.Context(), into, sources.Proof{})
+		_, err = found.Candidates[0].Put(t.Context(), into)
 		return err
 	}
 	cache := func(t *testing.T, dir string) acquire.Store {

@@ -53,14 +53,16 @@ const (
 	Archive    Kind = "archive"
 )
 
-// A Candidate is a file that can be stored as a package.
+// A Candidate is a file that can be stored as a package, with what its owner found out about it.
 type Candidate struct {
 	ID   sources.PackageID
 	Kind Kind
 	Path string
 
-	zh     sources.Hash    // of an archive, once it was read; it must not change after that
-	signed *sources.Signed // evidence to store with it
+	Signed *sources.Signed // evidence to store with an archive, whose hash it covers; nil if there is none
+	Proof  sources.Proof   // to record
+
+	zh sources.Hash // of an archive, once it was read; it must not change after that
 }
 
 // ZH returns the hash of an archive.
@@ -75,9 +77,6 @@ func (c *Candidate) ZH(ctx context.Context) (sources.Hash, error) {
 	c.zh = sources.ZipHash(h.Sum)
 	return c.zh, h.Close()
 }
-
-// Vouch adds evidence that covers the hash of the archive. [Candidate.Put] stores it with the package.
-func (c *Candidate) Vouch(s *sources.Signed) { c.signed = s }
 
 // A Skipped is a file or directory that was skipped.
 type Skipped struct {

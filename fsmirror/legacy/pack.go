@@ -20,13 +20,9 @@ type Store interface {
 	Begin(ctx context.Context, id sources.PackageID, purpose sources.Purpose) (sources.Held, sources.Tx, error)
 }
 
-// Put stores the package and replaces the one in the store. The proof is recorded.
-func (c Candidate) Put(ctx context.Context, to Store, proof sources.Proof) (sources.Stored, error) {
-	s, err := c.put(ctx, to, proof)
-	return s, sources.InPackage(c.ID, err)
-}
-
-func (c Candidate) put(ctx context.Context, to Store, proof sources.Proof) (s sources.Stored, err error) {
+// Put stores the package and replaces the one in the store.
+func (c Candidate) Put(ctx context.Context, to Store) (s sources.Stored, err error) {
+	defer func() { err = sources.InPackage(c.ID, err) }()
 	_, tx, err := to.Begin(ctx, c.ID, sources.ToStore)
 	if err != nil {
 		return s, err
@@ -50,13 +46,12 @@ func (c Candidate) put(ctx context.Context, to Store, proof sources.Proof) (s so
 	if err != nil {
 		return s, err
 	}
-	by.Proof = proof
 	return tx.Commit(ctx, by)
 }
 
 // fetch opens the candidate's archive, or packs the candidate into the stage.
 func (c Candidate) fetch(ctx context.Context, stage sources.Stage) (from sources.Payload, by sources.Provenance, err error) {
-	by = sources.Provenance{Filename: c.ID.Filename(), Origin: c.Path}
+	by = sources.Provenance{Filename: c.ID.Filename(), Origin: c.Path, Proof: c.Proof}
 	if c.Kind != Archive {
 		from.Hidden = disk.Hidden(c.Path)
 		by.ZH, err = c.pack(ctx, stage)
@@ -67,7 +62,7 @@ func (c Candidate) fetch(ctx context.Context, stage sources.Stage) (from sources
 		return from, by, err
 	}
 	from.Archive, from.Hidden = h, h.Hidden()
-	by.ZH, by.Signed = sources.ZipHash(h.Sum), c.signed
+	by.ZH, by.Signed = sources.ZipHash(h.Sum), c.Signed
 	if c.zh != "" && by.ZH != c.zh {
 		err = fmt.Errorf("%s %w: it was %s and is now %s", c.Path, disk.ErrChanged, c.zh, by.ZH)
 	}

@@ -52,12 +52,7 @@ func Releases(candidates []Candidate) ([]*Release, error) {
 
 // besideArchives reports whether a build of a provider has a file of this name beside its archives, besides those.
 func besideArchives(name string) bool {
-	for _, suffix := range []string{sumsSuffix, sumsSuffix + ".sig", "_manifest.json"} {
-		if strings.HasSuffix(name, suffix) {
-			return true
-		}
-	}
-	return false
+	return strings.HasSuffix(strings.TrimSuffix(name, ".sig"), sumsSuffix) || strings.HasSuffix(name, "_manifest.json")
 }
 
 const sumsSuffix = "_SHA256SUMS"

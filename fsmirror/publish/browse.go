@@ -55,20 +55,6 @@ func (e *SizeError) Error() string {
 	return "the archive has " + strconv.FormatInt(e.Is, 10) + " bytes, and not " + strconv.FormatInt(e.Stated, 10)
 }
 
-// BrowseOCI returns the providers in OCI registries. Host is the host of the providers if the template doesn't contain it.
-func BrowseOCI(m *oci.Mirror, host sources.Host) Browser { return &ociBrowser{m, host} }
-
-type ociBrowser struct {
-	*oci.Mirror
-	host sources.Host
-}
-
-func (b *ociBrowser) Hostless() bool { return !b.Template.HasHost() }
-
-func (b *ociBrowser) Providers(ctx context.Context) ([]sources.Provider, error) {
-	return b.Mirror.Providers(ctx, b.host)
-}
-
 // BrowseNetwork returns the providers of a network mirror, which can't list them.
 func BrowseNetwork(m *netmirror.Mirror) Browser { return &networkBrowser{m} }
 
@@ -80,15 +66,14 @@ func (b *networkBrowser) Providers(context.Context) ([]sources.Provider, error) 
 	return nil, sources.WithHint(ErrUnlisted, "network mirrors don't list their providers: add their addresses, such as hashicorp/aws")
 }
 
-// BrowseBucket returns the providers in a bucket, whose documents m reads. With sizes, it lists the bucket for the sizes of archives.
-func BrowseBucket(b *bucket.Bucket, m *netmirror.Mirror, sizes bool) Browser {
-	return &bucketBrowser{networkBrowser: networkBrowser{m}, in: b, sized: sizes}
+// BrowseBucket returns the providers in a bucket, whose documents m reads.
+func BrowseBucket(b *bucket.Bucket, m *netmirror.Mirror) Browser {
+	return &bucketBrowser{networkBrowser: networkBrowser{m}, in: b}
 }
 
 type bucketBrowser struct {
 	networkBrowser
 	in    *bucket.Bucket
-	sized bool
 	sizes sources.Memo[sources.Provider, directory]
 }
 
@@ -116,11 +101,9 @@ func (b *bucketBrowser) Providers(ctx context.Context) (all []sources.Provider, 
 }
 
 // Release takes the sizes of archives from the list of objects.
-func (b *bucketBrowser) Release(
-	ctx context.Context, p sources.Provider, v sources.Version,
-) (sources.Holding, error) {
+func (b *bucketBrowser) Release(ctx context.Context, p sources.Provider, v sources.Version) (sources.Holding, error) {
 	c, err := b.networkBrowser.Release(ctx, p, v)
-	if err != nil || !b.sized {
+	if err != nil {
 		return c, err
 	}
 	listed, err := b.sizes.Get(ctx, p, func() (directory, error) {

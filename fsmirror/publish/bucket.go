@@ -36,9 +36,9 @@ const (
 	maxLease = 1 << 20 // bytes, also of an object that is no lease
 )
 
-// abandonedAfter is the age of an archive that no document names, and of the document of its version, after which no
+// unneededAfter is the age of an archive that no document names, and of the document of its version, after which no
 // reader of an older document still downloads it.
-const abandonedAfter = 24 * time.Hour
+const unneededAfter = 24 * time.Hour
 
 // A Bucket is a [Target] in an S3-compatible store: a static network mirror. Hosts are in punycode, as clients request
 // them.
@@ -51,15 +51,35 @@ const abandonedAfter = 24 * time.Hour
 // and index.json after the documents. A removal changes index.json first, then the document, and then deletes objects
 // that no document names. So readers get whole versions. Writes of documents have conditions, which only fail if
 // another program ignores the lease.
-type Bucket struct {
-	in        *bucket.Bucket
-	providers sources.Memo[sources.Provider, *contents]
+type Bucket struct{ in *bucket.Bucket }
+
+// NewBucket returns the target in a bucket.
+func NewBucket(b *bucket.Bucket) *Bucket { return &Bucket{b} }
+
+func (b *Bucket) String() string { return b.in.At.String() }
+
+// Open implements [Target].
+func (b *Bucket) Open(ctx context.Context, p sources.Provider) (Shelf, error) {
+	s := &bucketShelf{in: b.in, provider: p, home: home(p), documents: map[sources.Version]document{}}
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() (err error) {
+		s.objects, err = list(ctx, b.in, s.home)
+		return err
+	})
+	group.Go(func() (err error) {
+		s.index, err = s.read(ctx, fsmirror.Index)
+		return err
+	})
+	return s, group.Wait()
 }
 
-// contents are what the bucket has of a provider, as they were when they were read first.
-type contents struct {
-	objects directory // of the provider
-	index   document
+// A bucketShelf is a directory of a provider.
+type bucketShelf struct {
+	in       *bucket.Bucket
+	provider sources.Provider
+	home     string // name of the directory, with a slash
+	objects  directory
+	index    document
 
 	mu        sync.Mutex
 	documents map[sources.Version]document // as they were read or written last
@@ -73,55 +93,34 @@ type document struct {
 	size int    // in bytes, as it was read
 }
 
-// NewBucket returns the target in a bucket, for one push.
-func NewBucket(b *bucket.Bucket) *Bucket { return &Bucket{in: b} }
-
-func (b *Bucket) String() string { return b.in.At.String() }
-
-// Forget implements [Target].
-func (b *Bucket) Forget(p sources.Provider) { b.providers.Forget(p) }
-
-// contents returns what the bucket has of a provider.
-func (b *Bucket) contents(ctx context.Context, p sources.Provider) (*contents, error) {
-	return b.providers.Get(ctx, p, func() (*contents, error) {
-		c := &contents{documents: map[sources.Version]document{}}
-		group, ctx := errgroup.WithContext(ctx)
-		group.Go(func() (err error) {
-			c.objects, err = list(ctx, b.in, home(p))
-			return err
-		})
-		group.Go(func() (err error) {
-			c.index, err = b.read(ctx, home(p)+fsmirror.Index)
-			return err
-		})
-		return c, group.Wait()
-	})
-}
+func documentOf(v sources.Version) string { return v.String() + ".json" }
 
 // document returns the document of a version, as it was read or written last. It is empty if there is none.
-func (b *Bucket) document(ctx context.Context, c *contents, r sources.Release) (document, error) {
-	c.mu.Lock()
-	doc, known := c.documents[r.Version]
-	c.mu.Unlock()
+func (s *bucketShelf) document(ctx context.Context, v sources.Version) (doc document, err error) {
+	s.mu.Lock()
+	doc, known := s.documents[v]
+	s.mu.Unlock()
 	if known {
 		return doc, nil
 	}
-	var err error
-	if _, ok := c.objects[r.Version.String()+".json"]; ok {
-		doc, err = b.read(ctx, documentOf(r))
+	if _, ok := s.objects[documentOf(v)]; ok {
+		if doc, err = s.read(ctx, documentOf(v)); err != nil {
+			return doc, err
+		}
 	}
-	if err != nil {
-		return doc, err
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.documents[r.Version] = doc
-	if c.size += doc.size; c.size > maxDocuments {
-		dir := strings.TrimSuffix(home(r.Provider), "/")
-		err = fmt.Errorf("%s/%s: the documents are too large, together more than %d bytes", b, dir, maxDocuments)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.documents[v] = doc
+	if s.size += doc.size; s.size > maxDocuments {
+		err = fmt.Errorf("%s: the documents are too large, together more than %d bytes", s.at(""), maxDocuments)
 		err = sources.WithHint(err, "find out which program has written them; Larder's have a few kilobytes")
 	}
 	return doc, err
+}
+
+// at returns the URL of a file, for messages.
+func (s *bucketShelf) at(name string) string {
+	return strings.TrimSuffix(s.in.At.String()+"/"+s.home+name, "/")
 }
 
 // Slot implements [Target].
@@ -164,18 +163,15 @@ func (b *Bucket) Check([]Release) error { return nil }
 // home returns the name of the directory of a provider.
 func home(p sources.Provider) string { return path.Join(p.Host.ASCII(), p.Namespace, p.Type) + "/" }
 
-func documentOf(r sources.Release) string { return home(r.Provider) + r.Version.String() + ".json" }
-
 // urlOf returns the URL of an archive in the document of its version.
 func urlOf(p Package) string {
 	return archives + strings.TrimPrefix(string(p.ZH.Canonical()), "zh:") + "/" + p.ID.Filename()
 }
 
-// object returns the name of the object with a URL in a document about a provider. It reports false for a URL on a
-// different server.
-func (b *Bucket) object(p sources.Provider, ref string) (name string, ok bool) {
-	root := b.in.URL("")
-	u, err := b.in.URL(home(p)).Parse(ref)
+// object returns the name of the object with a URL in a document. It reports false for a URL on a different server.
+func (s *bucketShelf) object(ref string) (name string, ok bool) {
+	root := s.in.URL("")
+	u, err := s.in.URL(s.home).Parse(ref)
 	if err != nil || u.Scheme != root.Scheme || u.Host != root.Host || u.RawQuery != "" {
 		return "", false
 	}
@@ -183,22 +179,24 @@ func (b *Bucket) object(p sources.Provider, ref string) (name string, ok bool) {
 	return name, ok && path.Clean("/"+name) == "/"+strings.TrimSuffix(name, "/")
 }
 
-// Look implements [Target]. An archive that a document names counts only if it exists.
-func (b *Bucket) Look(ctx context.Context, r Release) (State, error) {
-	s := State{Archives: map[sources.Platform]sources.Hash{}}
-	c, err := b.contents(ctx, r.Provider)
+// inHome is like object for an object in the directory of the provider. The name is that in the directory.
+func (s *bucketShelf) inHome(ref string) (name string, ok bool) {
+	name, _ = s.object(ref)
+	return strings.CutPrefix(name, s.home)
+}
+
+// Look implements [Shelf]. An archive that a document names counts only if it exists.
+func (s *bucketShelf) Look(ctx context.Context, r Release) (State, error) {
+	is := State{Archives: map[sources.Platform]sources.Hash{}}
+	doc, err := s.document(ctx, r.Version)
 	if err != nil {
-		return s, err
-	}
-	doc, err := b.document(ctx, c, r.Release)
-	if err != nil {
-		return s, err
+		return is, err
 	}
 	if doc.etag == "" {
-		return s, sources.ErrNotFound
+		return is, sources.ErrNotFound
 	}
-	_, isListed := c.index.Versions[r.Version.String()]
-	s.Unlisted = !isListed
+	_, isListed := s.index.Versions[r.Version.String()]
+	is.Unlisted = !isListed
 	for text, a := range doc.Archives {
 		platform, err := sources.ParsePlatform(text)
 		if err != nil {
@@ -206,27 +204,27 @@ func (b *Bucket) Look(ctx context.Context, r Release) (State, error) {
 		}
 		i := slices.IndexFunc(r.Packages, func(p Package) bool { return p.ID.Platform == platform })
 		if i < 0 {
-			s.Archives[platform] = cmp.Or(hashesOf(sources.ZH, a.Hashes)...)
+			is.Archives[platform] = cmp.Or(sources.HashesOf(sources.ZH, a.Hashes)...)
 			continue
 		}
 		ours := r.Packages[i]
 		// Another archive counts even if it is missing: lock files have its hash.
-		if is := compare(a, ours); is != "" && (is != ours.ZH || b.exists(c, a, ours)) {
-			s.Archives[platform] = is
+		if hash := compare(a, ours); hash != "" && (hash != ours.ZH || s.exists(a, ours)) {
+			is.Archives[platform] = hash
 		}
 	}
-	s.Signed, err = b.signed(ctx, r, doc.Document)
-	return s, err
+	is.Signed, err = s.signed(ctx, r, doc.Document)
+	return is, err
 }
 
 // compare returns the zh: hash of a package if a document names an archive with the same contents, and the hash of the
 // archive if its contents differ. Without hashes to compare, it returns "".
 func compare(a fsmirror.Archive, p Package) sources.Hash {
 	for _, scheme := range []string{sources.ZH, sources.H1} {
-		ours, theirs := hashesOf(scheme, p.Hashes), hashesOf(scheme, a.Hashes)
+		theirs := sources.HashesOf(scheme, a.Hashes)
 		switch {
-		case len(ours) == 0 || len(theirs) == 0:
-		case slices.ContainsFunc(theirs, func(h sources.Hash) bool { return slices.Contains(ours, h) }):
+		case len(theirs) == 0 || !sources.AnyOf(scheme, p.Hashes):
+		case sources.MatchesAny(theirs, sources.HashesOf(scheme, p.Hashes)...):
 			return p.ZH
 		default:
 			return theirs[0]
@@ -235,29 +233,18 @@ func compare(a fsmirror.Archive, p Package) sources.Hash {
 	return ""
 }
 
-// hashesOf returns the hashes of a scheme.
-func hashesOf(scheme string, hashes []sources.Hash) (all []sources.Hash) {
-	for _, h := range hashes {
-		if h.Scheme() == scheme {
-			all = append(all, h.Canonical())
-		}
-	}
-	return all
-}
-
 // exists reports whether the archive that a document names for a package exists. Its name states its contents, or else
 // the document does. Archives outside of the directory of the provider, which Larder's own documents never name, are
 // not looked for.
-func (b *Bucket) exists(c *contents, a fsmirror.Archive, p Package) bool {
-	name, _ := b.object(p.ID.Provider, a.URL)
-	inHome, ok := strings.CutPrefix(name, home(p.ID.Provider))
+func (s *bucketShelf) exists(a fsmirror.Archive, p Package) bool {
+	name, ok := s.inHome(a.URL)
 	if !ok {
 		return true
 	}
-	is, exists := c.objects[inHome]
-	packedAgain := len(hashesOf(sources.ZH, a.Hashes)) == 0 // it may have another size
+	is, exists := s.objects[name]
+	packedAgain := !sources.AnyOf(sources.ZH, a.Hashes) // it may have another size
 	sized := packedAgain || is.Size == p.Size
-	return exists && sized && (inHome == urlOf(p) || !strings.HasPrefix(inHome, archives))
+	return exists && sized && (name == urlOf(p) || !strings.HasPrefix(name, archives))
 }
 
 // locate returns the location of the evidence for a release. Each evidence has a directory of its own, so that a
@@ -270,8 +257,8 @@ func locate(r Release) *evidence.Location {
 }
 
 // read returns a document, which is empty if there is none.
-func (b *Bucket) read(ctx context.Context, name string) (doc document, err error) {
-	data, etag, err := b.in.Get(ctx, name, fsmirror.MaxDocument)
+func (s *bucketShelf) read(ctx context.Context, name string) (doc document, err error) {
+	data, etag, err := s.in.Get(ctx, s.home+name, fsmirror.MaxDocument)
 	if errors.Is(err, sources.ErrNotFound) {
 		return doc, nil
 	}
@@ -281,55 +268,48 @@ func (b *Bucket) read(ctx context.Context, name string) (doc document, err error
 			err = fmt.Errorf("it names %d archives, of at most %d", len(doc.Archives), maxPlatforms)
 		}
 		if err != nil {
-			err = sources.WithHint(fmt.Errorf("%s/%s is not a document of a network mirror: %w", b, name, err), "remove it, and push again")
+			err = fmt.Errorf("%s is not a document of a network mirror: %w", s.at(name), err)
+			err = sources.WithHint(err, "remove it, and push again")
 		}
 	}
 	return doc, err
 }
 
 // write writes a document in place of the one that was read, and returns it with its new ETag.
-func (b *Bucket) write(ctx context.Context, name string, doc document) (document, error) {
+func (s *bucketShelf) write(ctx context.Context, name string, doc document) (document, error) {
 	text, err := doc.Text()
 	if err != nil {
 		return doc, err
 	}
-	doc.etag, err = b.in.Put(ctx, name, text, bucket.WriteOptions{
+	doc.etag, err = s.in.Put(ctx, s.home+name, text, bucket.WriteOptions{
 		ContentType: "application/json", CacheControl: keepDocument, Only: bucket.IfETag(doc.etag),
 	})
 	if errors.Is(err, bucket.ErrChanged) {
-		err = sources.WithHint(fmt.Errorf("%s/%s was written by another program, which doesn't take Larder's lease: %w", b, name, err),
-			"push again when that program has finished")
+		err = fmt.Errorf("%s was written by another program, which doesn't take Larder's lease: %w", s.at(name), err)
+		err = sources.WithHint(err, "push again when that program has finished")
 	}
 	return doc, err
 }
 
-// Upload implements [Target]. The name of an archive states its contents, so one with another size is damaged, and is
+// Upload implements [Shelf]. The name of an archive states its contents, so one with another size is damaged, and is
 // replaced.
-func (b *Bucket) Upload(ctx context.Context, p Package, archive io.ReaderAt, sent func(int64)) error {
-	c, err := b.contents(ctx, p.ID.Provider)
-	if err != nil {
-		return err
-	}
-	if is, exists := c.objects[urlOf(p)]; exists && is.Size == p.Size {
+func (s *bucketShelf) Upload(ctx context.Context, p Package, archive io.ReaderAt, sent func(int64)) error {
+	if is, exists := s.objects[urlOf(p)]; exists && is.Size == p.Size {
 		sent(p.Size)
 		return nil
 	}
 	sum, err := p.ZH.Sum(sources.ZH)
 	if err == nil {
-		_, err = b.in.Upload(ctx, home(p.ID.Provider)+urlOf(p), archive, p.Size, sum, bucket.WriteOptions{
+		_, err = s.in.Upload(ctx, s.home+urlOf(p), archive, p.Size, sum, bucket.WriteOptions{
 			ContentType: "application/zip", CacheControl: keepContents, Sent: sent,
 		})
 	}
 	return err
 }
 
-// Put implements [Target]. The document is written after everything that it names.
-func (b *Bucket) Put(ctx context.Context, r Release) error {
-	c, err := b.contents(ctx, r.Provider)
-	if err != nil {
-		return err
-	}
-	doc, err := b.document(ctx, c, r.Release)
+// Put implements [Shelf]. The document is written after everything that it names.
+func (s *bucketShelf) Put(ctx context.Context, r Release) error {
+	doc, err := s.document(ctx, r.Version)
 	if err != nil {
 		return err
 	}
@@ -344,34 +324,30 @@ func (b *Bucket) Put(ctx context.Context, r Release) error {
 		at := locate(r)
 		dir := path.Join(evidence.Path(r.Provider, r.Version), path.Base(at.URL))
 		for i, name := range evidence.Names {
-			_, err := b.in.Put(ctx, dir+"/"+name, r.Evidence[i], bucket.WriteOptions{CacheControl: keepContents})
+			_, err := s.in.Put(ctx, dir+"/"+name, r.Evidence[i], bucket.WriteOptions{CacheControl: keepContents})
 			if err != nil {
 				return err
 			}
 		}
 		doc.Larder = &evidence.Extension{Evidence: at}
 	}
-	if doc, err = b.write(ctx, documentOf(r.Release), doc); err == nil {
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		c.documents[r.Version] = doc
+	if doc, err = s.write(ctx, documentOf(r.Version), doc); err == nil {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.documents[r.Version] = doc
 	}
 	return err
 }
 
-// Present implements [Target].
-func (b *Bucket) Present(ctx context.Context, p sources.Provider) ([]sources.Version, bool, error) {
-	c, err := b.contents(ctx, p)
-	if err != nil {
-		return nil, false, err
-	}
-	rests, err := b.rests(ctx, c, p)
-	return c.versions(), len(rests) > 0, err
+// Present implements [Shelf].
+func (s *bucketShelf) Present(ctx context.Context) ([]sources.Version, bool, error) {
+	rests, err := s.rests(ctx)
+	return s.versions(), len(rests) > 0, err
 }
 
 // versions returns the versions that have documents.
-func (c *contents) versions() (all []sources.Version) {
-	for name := range c.objects {
+func (s *bucketShelf) versions() (all []sources.Version) {
+	for name := range s.objects {
 		if v, ok := fsmirror.VersionOf(name); ok {
 			all = append(all, v)
 		}
@@ -383,52 +359,47 @@ func (c *contents) versions() (all []sources.Version) {
 // concurrent is how many documents of a provider are read at the same time.
 const concurrent = 16
 
-// Finish implements [Target].
-func (b *Bucket) Finish(ctx context.Context, p sources.Provider) error {
-	c, err := b.contents(ctx, p)
-	if err != nil {
-		return err
+// Finish implements [Shelf].
+func (s *bucketShelf) Finish(ctx context.Context) (err error) {
+	index := s.index
+	index.Versions = maps.Clone(s.index.Versions)
+	if index.Versions == nil {
+		index.Versions = map[string]struct{}{}
 	}
-	versions := maps.Clone(c.index.Versions)
-	if versions == nil {
-		versions = map[string]struct{}{}
-	}
-	for v, doc := range c.documents {
+	for v, doc := range s.documents {
 		if len(doc.Archives) > 0 {
-			versions[v.String()] = struct{}{}
+			index.Versions[v.String()] = struct{}{}
 		} else {
-			delete(versions, v.String())
+			delete(index.Versions, v.String())
 		}
 	}
-	if maps.Equal(versions, c.index.Versions) || len(versions) == 0 && c.index.etag == "" {
+	if maps.Equal(index.Versions, s.index.Versions) || len(index.Versions) == 0 && index.etag == "" {
 		return nil
 	}
-	index := c.index
-	index.Versions = versions
-	c.index, err = b.write(ctx, home(p)+fsmirror.Index, index)
+	s.index, err = s.write(ctx, fsmirror.Index, index)
 	return err
 }
 
-// rests returns the names of old archives that no document names.
-func (b *Bucket) rests(ctx context.Context, c *contents, p sources.Provider) (names []string, err error) {
+// rests returns the names of old archives that no document names. It reads all documents.
+func (s *bucketShelf) rests(ctx context.Context) (names []string, err error) {
 	group, inner := errgroup.WithContext(ctx)
 	group.SetLimit(concurrent)
-	for _, v := range c.versions() {
+	for _, v := range s.versions() {
 		group.Go(func() error {
-			_, err := b.document(inner, c, sources.Release{Provider: p, Version: v})
+			_, err := s.document(inner, v)
 			return err
 		})
 	}
 	if err := group.Wait(); err != nil {
 		return nil, err
 	}
-	named := b.named(c, p)
-	old := func(o bucket.Info) bool { return time.Since(o.Modified) > abandonedAfter }
-	for name, is := range c.objects {
+	named := s.named()
+	old := func(o bucket.Info) bool { return time.Since(o.Modified) > unneededAfter }
+	for name, is := range s.objects {
 		_, v, _, _ := fsmirror.ParseArchiveName(path.Base(name))
 		own := strings.HasPrefix(name, archives) && isArchive(name)
-		if own && old(is) && old(c.objects[v.String()+".json"]) && !named(home(p)+name) {
-			names = append(names, home(p)+name)
+		if own && old(is) && old(s.objects[documentOf(v)]) && !named(s.home+name) {
+			names = append(names, s.home+name)
 		}
 	}
 	return names, nil
@@ -442,42 +413,36 @@ func isArchive(inHome string) bool {
 	return isPackage && (dir == "" || strings.HasPrefix(dir, archives))
 }
 
-// Remove implements [Target].
-func (b *Bucket) Remove(ctx context.Context, p sources.Provider, packages []sources.PackageID) error {
-	c, err := b.contents(ctx, p)
-	if err != nil {
-		return err
-	}
-	rests, err := b.rests(ctx, c, p)
+// Remove implements [Shelf].
+func (s *bucketShelf) Remove(ctx context.Context, packages []sources.PackageID) error {
+	rests, err := s.rests(ctx)
 	if err != nil {
 		return err
 	}
 	changed := map[sources.Version]document{}
 	for _, id := range packages {
-		doc := c.documents[id.Version] // all have been read
-		name, _ := b.object(p, doc.Archives[id.Platform.String()].URL)
-		if inHome, ok := strings.CutPrefix(name, home(p)); ok && isArchive(inHome) {
-			rests = append(rests, name)
+		doc := s.documents[id.Version] // all have been read
+		if name, ok := s.inHome(doc.Archives[id.Platform.String()].URL); ok && isArchive(name) {
+			rests = append(rests, s.home+name)
 		}
 		doc.Archives = maps.Clone(doc.Archives)
 		delete(doc.Archives, id.Platform.String())
-		changed[id.Version], c.documents[id.Version] = doc, doc
+		changed[id.Version], s.documents[id.Version] = doc, doc
 	}
-	if err := b.Finish(ctx, p); err != nil {
+	if err := s.Finish(ctx); err != nil {
 		return err
 	}
 	var documents []string
 	for v, doc := range changed {
-		name := documentOf(sources.Release{Provider: p, Version: v})
 		if len(doc.Archives) > 0 {
-			if _, err := b.write(ctx, name, doc); err != nil {
+			if _, err := s.write(ctx, documentOf(v), doc); err != nil {
 				return err
 			}
 			continue
 		}
-		documents = append(documents, name)
-		dir := evidence.Path(p, v) + "/"
-		files, err := list(ctx, b.in, dir)
+		documents = append(documents, s.home+documentOf(v))
+		dir := evidence.Path(s.provider, v) + "/"
+		files, err := list(ctx, s.in, dir)
 		if err != nil {
 			return err
 		}
@@ -485,25 +450,25 @@ func (b *Bucket) Remove(ctx context.Context, p sources.Provider, packages []sour
 			rests = append(rests, dir+name)
 		}
 	}
-	if err := b.in.Delete(ctx, documents...); err != nil {
+	if err := s.in.Delete(ctx, documents...); err != nil {
 		return err
 	}
 	slices.Sort(rests)
-	return b.in.Delete(ctx, slices.DeleteFunc(slices.Compact(rests), b.named(c, p))...)
+	return s.in.Delete(ctx, slices.DeleteFunc(slices.Compact(rests), s.named())...)
 }
 
-// named returns a function that reports whether a document of a provider names an archive. Documents of other programs
-// may name it through another server or with a query, so only the end of the path counts: the file, and the directory
-// before it, which is the SHA-256 of an archive, or the type of the provider.
-func (b *Bucket) named(c *contents, p sources.Provider) func(name string) bool {
+// named returns a function that reports whether a document names an archive. Documents of other programs may name it
+// through another server or with a query, so only the end of the path counts: the file, and the directory before it,
+// which is the SHA-256 of an archive, or the type of the provider.
+func (s *bucketShelf) named() func(name string) bool {
 	endOf := func(name string) string {
 		dir, file := path.Split(path.Clean("/" + name))
 		return path.Join(path.Base(dir), file)
 	}
 	ends := map[string]bool{}
-	for _, doc := range c.documents {
+	for _, doc := range s.documents {
 		for _, a := range doc.Archives {
-			if u, err := b.in.URL(home(p)).Parse(a.URL); err == nil {
+			if u, err := s.in.URL(s.home).Parse(a.URL); err == nil {
 				ends[endOf(u.Path)] = true
 			}
 		}

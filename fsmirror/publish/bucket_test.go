@@ -87,7 +87,7 @@ func TestLargeDirectories(t *testing.T) {
 			}
 			fmt.Fprint(w, "</ListBucketResult>")
 		})
-		_, err := b.Look(t.Context(), releases(t, "1.0.0")[0])
+		_, err := b.Open(t.Context(), sourcetest.Address(t, provider))
 		want := provider + ": too many objects"
 		sourcetest.Expect(t, err != nil && strings.Contains(err.Error(), want), "got %v", err)
 		sourcetest.Expect(t, pages.Load() < 60 && pages.Load() > 10, "%d pages", pages.Load())

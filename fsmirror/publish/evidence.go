@@ -93,7 +93,7 @@ func (p *pusher) better(
 
 // signed returns the evidence for a release to which a document in a bucket refers, or nil if there is none that can be read. It is only
 // read if the mirror has other evidence.
-func (b *Bucket) signed(ctx context.Context, r Release, doc fsmirror.Document) (*sources.Signed, error) {
+func (s *bucketShelf) signed(ctx context.Context, r Release, doc fsmirror.Document) (*sources.Signed, error) {
 	if r.Evidence == nil || doc.Larder == nil || doc.Larder.Evidence == nil {
 		return nil, nil
 	}
@@ -101,13 +101,13 @@ func (b *Bucket) signed(ctx context.Context, r Release, doc fsmirror.Document) (
 	if maps.Equal(at.SHA256, locate(r).SHA256) {
 		return r.Evidence.Signed() // without a download
 	}
-	dir, ok := b.object(r.Provider, at.URL)
+	dir, ok := s.object(at.URL)
 	if !ok {
 		return nil, nil
 	}
 	var files evidence.Files
 	for i, name := range evidence.Names {
-		data, _, err := b.in.Get(ctx, dir+name, evidence.Max)
+		data, _, err := s.in.Get(ctx, dir+name, evidence.Max)
 		switch {
 		case err != nil && !errors.Is(err, sources.ErrNotFound) && !errors.Is(err, fetch.ErrTooLarge):
 			return nil, err
@@ -116,9 +116,6 @@ func (b *Bucket) signed(ctx context.Context, r Release, doc fsmirror.Document) (
 		}
 		files[i] = data
 	}
-	s, err := files.Signed()
-	if err != nil {
-		return nil, nil //nolint:nilerr // it can't be read
-	}
-	return s, nil
+	signed, _ := files.Signed() // nil if it can't be read
+	return signed, nil
 }

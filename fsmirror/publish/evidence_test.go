@@ -153,7 +153,7 @@ func inBoth(t *testing.T, test func(t *testing.T, place placeFunc)) {
 		test(t, func(name string) (func() publish.Target, publish.Browser) {
 			template := name + "/${namespace}/${type}"
 			target := func() publish.Target { return r.clientAt(template, oci.Access{Push: true}) }
-			return target, publish.BrowseOCI(r.clientAt(template, oci.Access{}).Mirror, "example.com")
+			return target, &publish.OCI{Mirror: r.clientAt(template, oci.Access{}).Mirror, Host: "example.com"}
 		})
 	})
 	t.Run("bucket", func(t *testing.T) {
@@ -163,7 +163,7 @@ func inBoth(t *testing.T, test func(t *testing.T, place placeFunc)) {
 			b := place{p.T, p.store, name}.bucketOf(client)
 			m, err := netmirror.New(client, b.URL("").String(), netmirror.Options{Plain: b.URL("").Scheme == "http"})
 			check(t, err)
-			return func() publish.Target { return publish.NewBucket(b) }, publish.BrowseBucket(b, m, true)
+			return func() publish.Target { return publish.NewBucket(b) }, publish.BrowseBucket(b, m)
 		})
 	})
 }

@@ -26,13 +26,6 @@ type Slot interface {
 // ErrTaken matches the error of a lease that another program has taken.
 var ErrTaken = errors.New("another program has taken the lease")
 
-// A Lease is the right to change a provider in a place. Its holder renews it. If it isn't renewed, its holder was killed. A program that waits measures its age, so the clocks of two machines need not agree.
-type Lease struct {
-	Holder  string              // for other programs, for example "process 17 on build-3"
-	Abandon time.Duration       // how long it may stay as it is; 0 means a minute
-	Wait    func(holder string) // called once for each holder that is waited for; may be nil
-}
-
 // leaseJSON is the text of a lease. Each renewal has another number, so that the text changes.
 type leaseJSON struct {
 	Holder string `json:"holder"`
@@ -41,19 +34,21 @@ type leaseJSON struct {
 }
 
 const (
-	defaultAbandon = time.Minute
-	renewals       = 4 // in the time after which a lease is abandoned
+	abandonedAfter = time.Minute // without a renewal, the holder was killed
+	renewals       = 4           // in this time
 	firstLook      = 100 * time.Millisecond
 	maxLook        = 2 * time.Second // between two looks of a waiting program
 	maxHolder      = 200             // bytes, of the holder that is shown
 	givingBack     = 2 * time.Second // otherwise the lease is left to be abandoned
 )
 
-// Hold takes the lease in a slot, calls f, and gives the lease back. The context of f ends with [ErrTaken] if the lease is lost.
-func Hold(ctx context.Context, in Slot, l Lease, f func(context.Context) error) error {
-	l.Abandon = cmp.Or(l.Abandon, defaultAbandon)
-	own := leaseJSON{Holder: cmp.Or(l.Holder, "another program"), ID: rand.Text()}
-	if err := l.take(ctx, in, own); err != nil {
+// Hold takes the lease in a slot, calls f, and gives the lease back. A lease is the right to change a provider in a
+// place. Its holder, for example "process 17 on build-3", renews it. Who waits for a lease measures its age, so the
+// clocks of two machines need not agree. Wait is called once for each other holder. The context of f ends with
+// [ErrTaken] if the lease is lost.
+func Hold(ctx context.Context, in Slot, holder string, wait func(holder string), f func(context.Context) error) error {
+	own := leaseJSON{Holder: cmp.Or(holder, "another program"), ID: rand.Text()}
+	if err := own.take(ctx, in, wait); err != nil {
 		return err
 	}
 	inner, lose := context.WithCancelCause(ctx)
@@ -61,7 +56,7 @@ func Hold(ctx context.Context, in Slot, l Lease, f func(context.Context) error) 
 	done, renewed := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(renewed)
-		if err := l.renew(inner, done, in, own); err != nil {
+		if err := own.renew(inner, done, in); err != nil {
 			lose(err)
 		}
 	}()
@@ -82,7 +77,7 @@ func Hold(ctx context.Context, in Slot, l Lease, f func(context.Context) error) 
 
 // take waits until the slot has no lease or an abandoned one, and writes its own. It fails if the place refuses to
 // replace a text that no other program changes.
-func (l Lease) take(ctx context.Context, in Slot, own leaseJSON) error {
+func (l leaseJSON) take(ctx context.Context, in Slot, wait func(holder string)) error {
 	last, id, since := "", "", time.Now()
 	for look := firstLook; ; look = min(2*look, maxLook) {
 		text, err := in.Read(ctx)
@@ -93,14 +88,14 @@ func (l Lease) take(ctx context.Context, in Slot, own leaseJSON) error {
 		if text != last {
 			last, since = text, time.Now()
 		}
-		if is.Holder != "" && is.ID != id && l.Wait != nil {
-			l.Wait(is.Holder)
+		if is.Holder != "" && is.ID != id {
+			wait(is.Holder)
 		}
-		if id = is.ID; is.Holder == "" || time.Since(since) >= l.Abandon {
-			if err = in.Write(ctx, own.text()); !errors.Is(err, ErrTaken) {
+		if id = is.ID; is.Holder == "" || time.Since(since) >= abandonedAfter {
+			if err = in.Write(ctx, l.text()); !errors.Is(err, ErrTaken) {
 				return err
 			}
-			if refused := 2 * l.Abandon; time.Since(since) >= refused {
+			if refused := 2 * abandonedAfter; time.Since(since) >= refused {
 				return sources.WithHint(fmt.Errorf("%w, but its text hasn't changed for %s", err, refused),
 					"check the conditional writes of the place, and the proxies and caches in front of it")
 			}
@@ -112,25 +107,25 @@ func (l Lease) take(ctx context.Context, in Slot, own leaseJSON) error {
 }
 
 // renew renews the lease until the work is done. It returns an error if the lease is lost.
-func (l Lease) renew(ctx context.Context, done <-chan struct{}, in Slot, own leaseJSON) error {
+func (l leaseJSON) renew(ctx context.Context, done <-chan struct{}, in Slot) error {
 	for renewed := time.Now(); ; {
 		select {
-		case <-time.After(l.Abandon / renewals):
+		case <-time.After(abandonedAfter / renewals):
 		case <-done:
 			return nil
 		case <-ctx.Done():
 			return nil
 		}
-		own.Number++
-		try, cancel := context.WithDeadline(ctx, renewed.Add(l.Abandon*3/4)) // before another program takes the lease
-		err := in.Write(try, own.text())
+		l.Number++
+		try, cancel := context.WithDeadline(ctx, renewed.Add(abandonedAfter*3/4)) // before another program takes the lease
+		err := in.Write(try, l.text())
 		cancel()
 		switch {
 		case err == nil:
 			renewed = time.Now()
 		case errors.Is(err, ErrTaken):
-			return sources.WithHint(err, "push again: this push was interrupted for longer than %s", l.Abandon)
-		case ctx.Err() == nil && time.Since(renewed) >= l.Abandon*3/4:
+			return sources.WithHint(err, "push again: this push was interrupted for longer than %s", abandonedAfter)
+		case ctx.Err() == nil && time.Since(renewed) >= abandonedAfter*3/4:
 			return fmt.Errorf("%w, or will: renewing it failed: %w", ErrTaken, err)
 		}
 	}

@@ -71,8 +71,9 @@ func TestOneHolds(t *testing.T) {
 		for i := range 5 {
 			all.Go(func() {
 				waited := map[string]int{}
-				l := publish.Lease{Holder: fmt.Sprint("program ", i), Wait: func(holder string) { waited[holder]++ }}
-				check(t, publish.Hold(t.Context(), m.slot(), l, func(context.Context) error {
+				own := fmt.Sprint("program ", i)
+				wait := func(holder string) { waited[holder]++ }
+				check(t, publish.Hold(t.Context(), m.slot(), own, wait, func(context.Context) error {
 					mu.Lock()
 					holding++
 					sourcetest.Equal(t, holding, 1, "holders")
@@ -85,7 +86,8 @@ func TestOneHolds(t *testing.T) {
 					return nil
 				}))
 				for holder, times := range waited {
-					sourcetest.Expect(t, times == 1 && strings.HasPrefix(holder, "program ") && holder != l.Holder, "waited %d times for %s", times, holder)
+					other := strings.HasPrefix(holder, "program ") && holder != own
+					sourcetest.Expect(t, times == 1 && other, "waited %d times for %s", times, holder)
 				}
 			})
 		}
@@ -102,7 +104,7 @@ func TestAbandonedLease(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			m := &memory{text: text}
 			start := time.Now()
-			check(t, publish.Hold(t.Context(), m.slot(), publish.Lease{}, func(context.Context) error { return nil }))
+			check(t, publish.Hold(t.Context(), m.slot(), "", func(string) {}, func(context.Context) error { return nil }))
 			took := time.Since(start)
 			sourcetest.Expect(t, took < most && (most < time.Minute || took > time.Minute), "%q was taken after %s", text, took)
 		})
@@ -120,7 +122,7 @@ func TestLostLease(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				var m memory
 				start := time.Now()
-				err := publish.Hold(t.Context(), m.slot(), publish.Lease{}, func(ctx context.Context) error {
+				err := publish.Hold(t.Context(), m.slot(), "", func(string) {}, func(ctx context.Context) error {
 					m.mu.Lock()
 					lose(&m)
 					m.mu.Unlock()
@@ -142,7 +144,7 @@ func TestLeaseThatCannotBeTaken(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			start := time.Now()
 			m := &memory{text: text, down: publish.ErrTaken}
-			err := publish.Hold(t.Context(), m.slot(), publish.Lease{}, func(context.Context) error { panic("held") })
+			err := publish.Hold(t.Context(), m.slot(), "", func(string) {}, func(context.Context) error { panic("held") })
 			sourcetest.ErrorIs(t, err, publish.ErrTaken)
 			sourcetest.Expect(t, strings.Contains(err.Error(), "hasn't changed for 2m0s"), "got %v", err)
 			sourcetest.Expect(t, time.Since(start) < 3*time.Minute, "it waited for %s", time.Since(start))
@@ -156,11 +158,11 @@ func TestHoldEnds(t *testing.T) {
 		m := &memory{text: `{"holder": "another", "id": "y"}`}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		err := publish.Hold(ctx, m.slot(), publish.Lease{}, func(context.Context) error { panic("held") })
+		err := publish.Hold(ctx, m.slot(), "", func(string) {}, func(context.Context) error { panic("held") })
 		sourcetest.ErrorIs(t, err, context.DeadlineExceeded)
 
 		own := errors.New("own")
-		err = publish.Hold(t.Context(), new(memory).slot(), publish.Lease{}, func(context.Context) error { return own })
+		err = publish.Hold(t.Context(), new(memory).slot(), "", func(string) {}, func(context.Context) error { return own })
 		sourcetest.Expect(t, err == own, "got %v", err)
 	})
 }
@@ -199,7 +201,7 @@ func TestUnreadableLease(t *testing.T) {
 	held := func(t *testing.T, in publish.Slot) {
 		t.Helper()
 		start := time.Now()
-		check(t, publish.Hold(t.Context(), in, publish.Lease{}, func(context.Context) error { return nil }))
+		check(t, publish.Hold(t.Context(), in, "", func(string) {}, func(context.Context) error { return nil }))
 		sourcetest.Expect(t, time.Since(start) < time.Minute/2, "it was taken after %s", time.Since(start))
 	}
 	p := sourcetest.Address(t, provider)

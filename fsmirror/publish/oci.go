@@ -10,16 +10,31 @@ import (
 	"github.com/larder-cli/larder/sources/oci"
 )
 
-// ErrForeign matches the error of a place for something that isn't a release of a provider, although it has the name of one.
-var ErrForeign = oci.ErrForeign
-
-// OCI is a [Target] in OCI registries.
+// OCI is a place in OCI registries. It is a [Target] and a [Browser].
 type OCI struct {
 	*oci.Mirror
-	URL string // as messages name it
+	URL  string       // as messages name it
+	Host sources.Host // of the providers if the template doesn't contain it
 }
 
 func (o *OCI) String() string { return o.URL }
+
+// Hostless implements [Browser].
+func (o *OCI) Hostless() bool { return !o.Template.HasHost() }
+
+// Providers implements [Browser].
+func (o *OCI) Providers(ctx context.Context) ([]sources.Provider, error) {
+	return o.Mirror.Providers(ctx, o.Host)
+}
+
+// Open implements [Target]. Nothing has to be read.
+func (o *OCI) Open(_ context.Context, p sources.Provider) (Shelf, error) { return &ociShelf{o, p}, nil }
+
+// An ociShelf is a repository.
+type ociShelf struct {
+	in *OCI
+	of sources.Provider
+}
 
 // Check implements [Target]: a template may map two providers to the same repository.
 func (o *OCI) Check(releases []Release) error {
@@ -37,14 +52,14 @@ func (o *OCI) Check(releases []Release) error {
 	return nil
 }
 
-// Look implements [Target].
-func (o *OCI) Look(ctx context.Context, r Release) (State, error) {
-	release, err := o.Mirror.Look(ctx, r.Provider, r.Version, added(r.Packages...))
-	s := State{Archives: map[sources.Platform]sources.Hash{}, Signed: release.Signed}
+// Look implements [Shelf].
+func (s *ociShelf) Look(ctx context.Context, r Release) (State, error) {
+	release, err := s.in.Look(ctx, s.of, r.Version, added(r.Packages...))
+	is := State{Archives: map[sources.Platform]sources.Hash{}, Signed: release.Signed}
 	for platform, a := range release.Archives {
-		s.Archives[platform] = a.Hashes[0]
+		is.Archives[platform] = a.Hashes[0]
 	}
-	return s, err
+	return is, err
 }
 
 // added returns the packages of a release as package oci takes them.
@@ -55,38 +70,38 @@ func added(packages ...Package) (all []oci.Added) {
 	return all
 }
 
-// Upload implements [Target].
-func (o *OCI) Upload(ctx context.Context, p Package, archive io.ReaderAt, sent func(int64)) error {
-	return o.Mirror.Upload(ctx, p.ID.Provider, added(p)[0], archive, sent)
+// Upload implements [Shelf].
+func (s *ociShelf) Upload(ctx context.Context, p Package, archive io.ReaderAt, sent func(int64)) error {
+	return s.in.Upload(ctx, s.of, added(p)[0], archive, sent)
 }
 
-// Put implements [Target].
-func (o *OCI) Put(ctx context.Context, r Release) error {
-	return o.Mirror.Put(ctx, r.Provider, r.Version, oci.Change{Add: added(r.Packages...), Signed: r.Evidence})
+// Put implements [Shelf].
+func (s *ociShelf) Put(ctx context.Context, r Release) error {
+	return s.in.Put(ctx, s.of, r.Version, oci.Change{Add: added(r.Packages...), Signed: r.Evidence})
 }
 
-// Present implements [Target].
-func (o *OCI) Present(ctx context.Context, p sources.Provider) ([]sources.Version, bool, error) {
-	listing, err := o.Versions(ctx, p)
+// Finish implements [Shelf].
+func (s *ociShelf) Finish(context.Context) error { return nil }
+
+// Present implements [Shelf].
+func (s *ociShelf) Present(ctx context.Context) ([]sources.Version, bool, error) {
+	listing, err := s.in.Versions(ctx, s.of)
 	return listing.Versions, false, err
 }
 
-// Remove implements [Target].
-func (o *OCI) Remove(ctx context.Context, p sources.Provider, packages []sources.PackageID) error {
+// Remove implements [Shelf].
+func (s *ociShelf) Remove(ctx context.Context, packages []sources.PackageID) error {
 	drop := map[sources.Version][]sources.Platform{}
 	for _, id := range packages {
 		drop[id.Version] = append(drop[id.Version], id.Platform)
 	}
 	for v, platforms := range drop {
-		if err := o.Mirror.Put(ctx, p, v, oci.Change{Remove: platforms}); err != nil {
+		if err := s.in.Put(ctx, s.of, v, oci.Change{Remove: platforms}); err != nil {
 			return err
 		}
 	}
 	return nil
 }
-
-// Forget implements [Target].
-func (o *OCI) Forget(sources.Provider) {}
 
 // Slot implements [Target].
 func (o *OCI) Slot(p sources.Provider) Slot { return &tagSlot{in: o.Mirror, of: p} }
@@ -142,6 +157,3 @@ func (s *tagSlot) check(ctx context.Context, text string) error {
 	}
 	return err
 }
-
-// Finish implements [Target].
-func (o *OCI) Finish(context.Context, sources.Provider) error { return nil }

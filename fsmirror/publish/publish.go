@@ -13,13 +13,13 @@ import (
 	"maps"
 	"slices"
 	"sync"
-	"time"
 
 	"golang.org/x/sync/errgroup"
 
 	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/disk"
 	"github.com/larder-cli/larder/sources/evidence"
+	"github.com/larder-cli/larder/sources/oci"
 	"github.com/larder-cli/larder/sources/trust"
 )
 
@@ -46,22 +46,25 @@ type State struct {
 	Unlisted bool            // the place has the release, but doesn't list it yet: a push was interrupted
 }
 
-// A Target is a place that can be changed. What changes about a provider is changed while the lease in its slot is held.
-// After [Target.Forget], Look reads the place again, and the other methods rely on the results of Look.
+// A Target is a place that can be changed.
 type Target interface {
 	String() string
-
-	// Look returns the state of a release in the place, compared with the release in a mirror. The error matches
-	// [sources.ErrNotFound] if the place does not have it.
-	Look(ctx context.Context, r Release) (State, error)
 
 	// Check returns an error if the target can't distinguish some of the releases.
 	Check(releases []Release) error
 
+	// Slot returns where the lease of a provider is. Who holds it may change what the place has of the provider.
 	Slot(p sources.Provider) Slot
 
-	// Forget forgets what was read of a provider.
-	Forget(p sources.Provider)
+	// Open reads what the place has of a provider.
+	Open(ctx context.Context, p sources.Provider) (Shelf, error)
+}
+
+// A Shelf is what a place has of a provider, as it was when it was opened, with the changes that were made through it.
+type Shelf interface {
+	// Look returns the state of a release in the place, compared with the release in a mirror. The error matches
+	// [sources.ErrNotFound] if the place does not have it. The other methods rely on its results.
+	Look(ctx context.Context, r Release) (State, error)
 
 	// Upload stores the archive of a package, unless it is there. Sent is called with the bytes that are done; a negative
 	// number is sent again.
@@ -71,15 +74,14 @@ type Target interface {
 	// that is nil. Readers see the old release or the new one.
 	Put(ctx context.Context, r Release) error
 
-	// Finish lists what Put has stored of a provider.
-	Finish(ctx context.Context, p sources.Provider) error
+	// Finish lists what Put has stored.
+	Finish(ctx context.Context) error
 
-	// Present returns the versions of a provider that the place has, and whether interrupted or replaced pushes have left
-	// something of it.
-	Present(ctx context.Context, p sources.Provider) (versions []sources.Version, rests bool, err error)
+	// Present returns the versions that the place has, and whether interrupted or replaced pushes have left something.
+	Present(ctx context.Context) (versions []sources.Version, rests bool, err error)
 
-	// Remove removes packages, and the rests of their provider.
-	Remove(ctx context.Context, p sources.Provider, packages []sources.PackageID) error
+	// Remove removes packages, and what pushes have left.
+	Remove(ctx context.Context, packages []sources.PackageID) error
 }
 
 // Options configure [Push]. The zero Options are ready to use.
@@ -96,12 +98,11 @@ type Options struct {
 	Jobs   int                  // how many releases are compared and stored concurrently; 0 means 8
 	Report func(done, of int64) // called with the bytes of archives, one call at a time; may be nil
 
-	Holder  string                                  // of leases, for other pushers; see [Lease]
-	Wait    func(p sources.Provider, holder string) // called when a push waits for the holder of a lease; may be nil
-	Abandon time.Duration                           // the age at which a lease that isn't renewed is taken; 0 means a minute
+	Holder string                                  // of leases, for other pushers; see [Hold]
+	Wait   func(p sources.Provider, holder string) // called when a push waits for the holder of a lease; may be nil
 }
 
-// A Change is a package that was stored in a place, or removed from it, or would be.
+// A Change is a package that was stored in a place, kept there or removed from it, or would be.
 type Change struct {
 	ID   sources.PackageID
 	Size int64 // of the archive in bytes; 0 if it was removed
@@ -121,22 +122,9 @@ const (
 
 // A Result is what Push has done, or would do.
 type Result struct {
-	Changes []Change // sorted by package
-	Same    []Change // packages that were in the place already, sorted
+	Changes []Change // sorted by package, with those that are kept
 	Differ  int      // packages that the place has with other contents, and keeps
 	Signed  int      // releases that the place had, and whose evidence was stored or replaced
-	Bytes   int64    // of the archives that were stored
-}
-
-// A DifferError is a package that a place has with other contents.
-type DifferError struct {
-	Place  string
-	Theirs sources.Hash
-	Ours   sources.Hash
-}
-
-func (e *DifferError) Error() string {
-	return fmt.Sprintf("%s has a different archive, %s; the mirror has %s", e.Place, e.Theirs, e.Ours)
 }
 
 // A plan is what to change about one release.
@@ -216,51 +204,38 @@ func Push(ctx context.Context, to Target, releases []Release, opts Options) (Res
 		jobs[r.Provider].releases = append(jobs[r.Provider].releases, r)
 	}
 	all := slices.SortedFunc(maps.Values(jobs), func(a, b *job) int { return a.provider.Compare(b.provider) })
-	each(p, ctx, all, func(i int) {
-		p.plan(ctx, all[i])
-		p.to.Forget(all[i].provider) // a place may have many documents
-	})
+	each(p, ctx, all, func(i int) { p.plan(ctx, all[i]) })
 	if !opts.DryRun {
-		for _, j := range all {
-			p.size += j.bytes()
-		}
-		p.sent(0)
 		each(p, ctx, all, func(i int) { p.run(ctx, all[i]) })
 	}
+	var result Result
 	errs := []error{}
 	for _, j := range all {
+		result.add(j, opts.DryRun)
 		errs = append(errs, j.errors())
 	}
-	return result(all, opts.DryRun), errors.Join(append(errs, ctx.Err())...)
+	slices.SortFunc(result.Changes, func(a, b Change) int { return a.ID.Compare(b.ID) })
+	return result, errors.Join(append(errs, ctx.Err())...)
 }
 
-// result returns what jobs have done, or would do.
-func result(all []*job, dry bool) (r Result) {
-	for _, j := range all {
-		for _, one := range j.plans {
-			r.Differ += one.differ
-			for _, c := range one.changes {
-				if c.Did == Kept {
-					r.Same = append(r.Same, c)
-				} else if dry || one.stored {
-					r.Changes = append(r.Changes, c)
-					r.Bytes += c.Size
-				}
+// add adds what a job has done, or would do.
+func (r *Result) add(j *job, dry bool) {
+	for _, one := range j.plans {
+		r.Differ += one.differ
+		for _, c := range one.changes {
+			if c.Did == Kept || dry || one.stored {
+				r.Changes = append(r.Changes, c)
 			}
-			if one.signed && (dry || one.stored) {
-				r.Signed++
-			}
-			for _, id := range one.drop {
-				if dry || j.removed {
-					r.Changes = append(r.Changes, Change{ID: id, Did: Removed})
-				}
+		}
+		if one.signed && (dry || one.stored) {
+			r.Signed++
+		}
+		for _, id := range one.drop {
+			if dry || j.removed {
+				r.Changes = append(r.Changes, Change{ID: id, Did: Removed})
 			}
 		}
 	}
-	for _, changes := range [][]Change{r.Changes, r.Same} {
-		slices.SortFunc(changes, func(a, b Change) int { return a.ID.Compare(b.ID) })
-	}
-	return r
 }
 
 // A pusher is the state of a Push.
@@ -296,12 +271,16 @@ func each[T any](p *pusher, ctx context.Context, items []T, f func(int)) {
 }
 
 // plan compares the releases of a provider with the target, and those that the mirror doesn't have if they may be removed.
-func (p *pusher) plan(ctx context.Context, j *job) {
+func (p *pusher) plan(ctx context.Context, j *job) (in Shelf) {
+	before := j.bytes()
 	all := slices.Clone(j.releases)
-	j.rests, j.err = false, nil
+	j.plans, j.rests = nil, false
+	if in, j.err = p.to.Open(ctx, j.provider); j.err != nil {
+		return nil
+	}
 	if p.opts.Prune != nil {
 		var versions []sources.Version
-		if versions, j.rests, j.err = p.to.Present(ctx, j.provider); errors.Is(j.err, sources.ErrNotFound) {
+		if versions, j.rests, j.err = in.Present(ctx); errors.Is(j.err, sources.ErrNotFound) {
 			j.err = nil
 		}
 		for _, v := range versions {
@@ -311,16 +290,18 @@ func (p *pusher) plan(ctx context.Context, j *job) {
 		}
 	}
 	j.plans = make([]plan, len(all))
-	each(p, ctx, all, func(i int) { j.plans[i] = p.compare(ctx, all[i]) })
+	each(p, ctx, all, func(i int) { j.plans[i] = p.compare(ctx, in, all[i]) })
+	p.sent(0, j.bytes()-before)
+	return in
 }
 
 // compare looks at a release in the target, and returns what to change.
-func (p *pusher) compare(ctx context.Context, r Release) (one plan) {
+func (p *pusher) compare(ctx context.Context, in Shelf, r Release) (one plan) {
 	defer p.slot()()
 	one.put.Release = r.Release
-	there, err := p.to.Look(ctx, r)
+	there, err := in.Look(ctx, r)
 	if err != nil && !errors.Is(err, sources.ErrNotFound) {
-		if len(r.Packages) > 0 || !errors.Is(err, ErrForeign) { // which is not a package, so it stays
+		if len(r.Packages) > 0 || !errors.Is(err, oci.ErrForeign) { // which is not a package, so it stays
 			one.err = err
 		}
 		return one
@@ -335,7 +316,8 @@ func (p *pusher) compare(ctx context.Context, r Release) (one plan) {
 		case p.opts.Replace:
 			did = Replaced
 		default:
-			err := &sources.PackageError{ID: pkg.ID, Err: &DifferError{p.to.String(), hash, pkg.ZH}}
+			err := fmt.Errorf("%s has a different archive, %s; the mirror has %s", p.to, hash, pkg.ZH)
+			err = &sources.PackageError{ID: pkg.ID, Err: err}
 			one.err = errors.Join(one.err, sources.WithHint(err, hintDiffers))
 			one.differ++
 			continue
@@ -364,55 +346,50 @@ func (p *pusher) run(ctx context.Context, j *job) {
 	if !j.stores() && !j.removes() {
 		return
 	}
-	lease := Lease{Holder: p.opts.Holder, Abandon: p.opts.Abandon, Wait: func(holder string) {
+	wait := func(holder string) {
 		if p.opts.Wait != nil {
 			p.opts.Wait(j.provider, holder)
 		}
-	}}
-	err := Hold(ctx, p.to.Slot(j.provider), lease, func(ctx context.Context) error {
-		before := j.bytes()
-		p.to.Forget(j.provider)
-		defer p.to.Forget(j.provider)
-		p.plan(ctx, j)
-		p.mu.Lock()
-		p.size += j.bytes() - before
-		p.mu.Unlock()
+	}
+	err := Hold(ctx, p.to.Slot(j.provider), p.opts.Holder, wait, func(ctx context.Context) error {
+		in := p.plan(ctx, j)
 		if j.stores() {
-			each(p, ctx, j.plans, func(i int) { p.put(ctx, &j.plans[i]) })
-			if err := p.to.Finish(ctx, j.provider); err != nil {
+			each(p, ctx, j.plans, func(i int) { p.put(ctx, in, &j.plans[i]) })
+			if err := in.Finish(ctx); err != nil {
 				return err
 			}
 		}
-		if !j.removes() || ctx.Err() != nil {
-			return nil
+		if j.removes() && ctx.Err() == nil {
+			if err := in.Remove(ctx, j.drops()); err != nil {
+				return err
+			}
+			j.removed = true
 		}
-		err := p.to.Remove(ctx, j.provider, j.drops())
-		j.removed = err == nil
-		return err
+		return nil
 	})
 	j.err = errors.Join(j.err, err)
 }
 
 // put stores the packages and the evidence of a release.
-func (p *pusher) put(ctx context.Context, one *plan) {
+func (p *pusher) put(ctx context.Context, in Shelf, one *plan) {
 	if !one.stores() {
 		return
 	}
 	var uploads errgroup.Group // after an error, the others continue, as the next push needs them too
 	for _, pkg := range one.put.Packages {
-		uploads.Go(func() error { return sources.InPackage(pkg.ID, p.upload(ctx, pkg)) })
+		uploads.Go(func() error { return sources.InPackage(pkg.ID, p.upload(ctx, in, pkg)) })
 	}
 	err := uploads.Wait()
 	defer p.slot()()
 	if err == nil {
-		err = p.to.Put(ctx, one.put)
+		err = in.Put(ctx, one.put)
 	}
 	one.stored = err == nil
 	one.err = errors.Join(one.err, err)
 }
 
 // upload stores the archive of a package. The place refuses one with another checksum.
-func (p *pusher) upload(ctx context.Context, pkg Package) error {
+func (p *pusher) upload(ctx context.Context, in Shelf, pkg Package) error {
 	defer p.slot()()
 	archive, info, err := disk.OpenFile(pkg.Path)
 	if err != nil {
@@ -422,17 +399,17 @@ func (p *pusher) upload(ctx context.Context, pkg Package) error {
 	if info.Size() != pkg.Size {
 		return sources.WithHint(errors.New("not uploaded: the archive has changed since the mirror was read"), "push again")
 	}
-	return p.to.Upload(ctx, pkg, archive, p.sent)
+	return in.Upload(ctx, pkg, archive, func(bytes int64) { p.sent(bytes, 0) })
 }
 
 const hintDiffers = "find out which one is right; --replace replaces the archive there, which breaks lock files that have the hash of that one"
 
-// sent reports progress.
-func (p *pusher) sent(bytes int64) {
+// sent reports progress: bytes that were sent, and bytes that are still to be sent.
+func (p *pusher) sent(bytes, more int64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.done += bytes
-	if p.opts.Report != nil {
+	p.done, p.size = p.done+bytes, p.size+more
+	if p.opts.Report != nil && !p.opts.DryRun {
 		p.opts.Report(p.done, p.size)
 	}
 }

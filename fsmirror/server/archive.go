@@ -83,7 +83,7 @@ func (x *exchange) await() (*os.File, fs.FileInfo, error) {
 		x.w.WriteHeader(http.StatusOK)
 		return nil, nil, nil
 	}
-	x.served.Waited = true
+	x.served.Fetched = true
 	a := x.fetch(x.id)
 	defer a.leave()
 	from, size, err := a.reader(ctx, x.r.Header.Get("Range") != "", x.r.ProtoAtLeast(1, 1))

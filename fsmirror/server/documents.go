@@ -88,7 +88,7 @@ func (x *exchange) listed(ctx context.Context, here bool, hereErr error) ([]sour
 		return nil, 0, nil
 	}
 	if isDamaged(hereErr) {
-		x.served.Err = hereErr // although upstream may replace it
+		x.served.Error = sources.Text(hereErr) // although upstream may replace it
 	}
 	all, stale, err := x.listings.get(ctx, x.id.Provider, here)
 	return all, stale, orDamaged(err, hereErr)
@@ -145,11 +145,6 @@ func (x *exchange) release() error {
 	})
 }
 
-// bodies are the latest JSON documents, which many clients request at the same time.
-type bodies struct {
-	sources.Memo[bodyKey, body]
-}
-
 // A bodyKey is the name of a document, and the time at which it is made.
 type bodyKey struct {
 	name string
@@ -162,48 +157,40 @@ type body struct {
 	stale time.Duration
 }
 
+// weight returns about how many bytes of memory the body takes.
+func (b body) weight() int { return 1_000 + len(b.text) }
+
 const (
 	bodyFor   = time.Second // how long a document is given without looking at the mirror
 	mostOfAll = 16 << 20    // bytes of all documents
 )
 
-func newBodies() *bodies {
-	weigh := func(b body) int { return 1_000 + len(b.text) }
-	return &bodies{sources.Memo[bodyKey, body]{Max: mostOfAll, Weigh: weigh}}
-}
-
 // A builder makes a document, and says how stale it is.
 type builder func(context.Context) (document any, stale time.Duration, err error)
 
-// get returns the body with a name, or builds it. Names without a document take no memory.
-func (b *bodies) get(ctx context.Context, name string, now time.Time, build builder) (body, error) {
-	key := bodyKey{name, now.Truncate(bodyFor)}
-	made, err := b.Get(ctx, key, func() (body, error) {
-		value, stale, err := build(ctx)
-		if err != nil {
-			return body{}, err
+// json answers with a JSON document. Many clients request the same one at the same time, so it is made once a second.
+// Names without a document take no memory.
+func (x *exchange) json(build builder) error {
+	key := bodyKey{string(x.host) + x.r.URL.Path, x.opts.Now().Truncate(bodyFor)}
+	b, err := x.bodies.Get(x.r.Context(), key, func() (b body, err error) {
+		value, stale, err := build(x.r.Context())
+		if err == nil {
+			b.stale = stale
+			b.text, err = sources.JSON(value)
 		}
-		text, err := sources.JSON(value)
-		return body{text, stale}, err
+		return b, err
 	})
 	if err != nil {
-		b.Forget(key)
-	}
-	return made, err
-}
-
-// json answers with a JSON document.
-func (x *exchange) json(build builder) error {
-	b, err := x.bodies.get(x.r.Context(), string(x.host)+x.r.URL.Path, x.opts.Now(), build)
-	if err != nil {
+		x.bodies.Forget(key)
 		return err
 	}
 	h := x.w.Header()
-	if x.served.Stale = b.stale; b.stale != 0 {
+	if x.served.Stale = b.stale != 0; x.served.Stale {
 		h.Set("Warning", `110 - "Response is stale"`)
 	}
 	if b.stale > 0 {
-		h.Set("Age", strconv.Itoa(int(b.stale.Seconds())))
+		x.served.StaleSeconds = int64(b.stale.Seconds())
+		h.Set("Age", strconv.FormatInt(x.served.StaleSeconds, 10))
 	}
 	x.text("application/json", b.text, time.Time{})
 	return nil

@@ -92,7 +92,7 @@ func unusable(err error, told string) error {
 // fail answers with an error, and nothing else does except [http.ServeContent]. If the answer has begun, it ends the
 // connection, so that the client notices.
 func (x *exchange) fail(err error) {
-	x.served.Err = err
+	x.served.Error, x.served.Fetched = sources.Text(err), false
 	if x.w.status != 0 {
 		panic(http.ErrAbortHandler)
 	}

@@ -147,41 +147,6 @@ func TestMemoryForgetsLargeAnswers(t *testing.T) {
 	sourcetest.Expect(t, len(m.all) == 1 && m.weight == size+leastWeight, "%d answers weigh %d", len(m.all), m.weight)
 }
 
-// Names without a document take no memory.
-func TestBodiesOfNothing(t *testing.T) {
-	b := newBodies()
-	for range 2 { // it is looked for again
-		asked := false
-		_, err := b.get(t.Context(), "a", time.Now(), func(context.Context) (any, time.Duration, error) {
-			asked = true
-			return nil, 0, sources.ErrNotFound
-		})
-		sourcetest.Expect(t, errors.Is(err, sources.ErrNotFound) && asked, "got %v, asked %v", err, asked)
-	}
-}
-
-// A document is made again after a second, and earlier if many others were made.
-func TestBodiesAreBounded(t *testing.T) {
-	now, made := time.Now().Truncate(bodyFor), 0
-	b := newBodies()
-	get := func(name string) {
-		one, err := b.get(t.Context(), name, now, func(context.Context) (any, time.Duration, error) {
-			made++
-			return strings.Repeat("a", mostOfAll/4), 0, nil
-		})
-		sourcetest.Require(t, err == nil && len(one.text) >= mostOfAll/4, "%v", err)
-	}
-	for _, c := range []struct {
-		name string
-		wait time.Duration
-		made int
-	}{{"a", 0, 1}, {"a", bodyFor - 1, 1}, {"a", 1, 2}, {"b", 0, 3}, {"c", 0, 4}, {"d", 0, 5}, {"a", 0, 6}, {"d", 0, 6}} {
-		now = now.Add(c.wait)
-		get(c.name)
-		sourcetest.Equal(t, made, c.made, c.name)
-	}
-}
-
 // Lists of long versions take bounded memory.
 func TestMemoryOfVersions(t *testing.T) {
 	v, err := sources.ParseVersion("1.0.0-" + strings.Repeat("a", 240))

@@ -62,13 +62,15 @@ func parsePath(u *url.URL) target {
 		return target{kind: unknown}
 	}
 	var t target
-	var ok bool
-	if rest, found := strings.CutPrefix(text, registryAt); found {
-		t, ok = parseRegistry(strings.Split(rest, "/"))
-	} else if rest, found := strings.CutPrefix(text, evidenceAt); found {
-		t, ok = parseEvidence(strings.Split(rest, "/"))
-	} else {
-		t, ok = parseMirror(strings.Split(strings.TrimPrefix(text, "/"), "/"))
+	ok := false
+	switch parts := strings.Split(text[1:], "/"); {
+	case strings.HasPrefix(text, registryAt):
+		t, ok = parseRegistry(parts[2:])
+	case strings.HasPrefix(text, evidenceAt) && len(parts) == 7: // HOST/NAMESPACE/TYPE/VERSION/FILE
+		t = target{kind: proof, file: parts[6]}
+		ok = t.provider(parts[2:]) && t.version(parts[5]) && slices.Contains(evidence.Names[:], t.file)
+	case len(parts) == 4: // HOST/NAMESPACE/TYPE/NAME by the network mirror protocol
+		ok = t.provider(parts) && t.parseName(parts[3])
 	}
 	if !ok {
 		return target{kind: unknown}
@@ -76,80 +78,63 @@ func parsePath(u *url.URL) target {
 	return t
 }
 
-// parseMirror returns what HOST/NAMESPACE/TYPE/NAME means by the network mirror protocol.
-func parseMirror(parts []string) (t target, ok bool) {
-	if len(parts) != 4 {
-		return t, false
-	}
-	name := parts[3]
-	if t.id.Provider, ok = parseProvider(parts[0], parts[1], parts[2]); !ok {
-		return t, false
-	}
+// parseName parses the name of a file beside the documents of the target's provider.
+func (t *target) parseName(name string) (ok bool) {
 	if name == fsmirror.Index {
 		t.kind = index
-		return t, true
+		return true
 	}
-	if t.id.Version, ok = fsmirror.VersionOf(name); ok {
+	if v, isDocument := strings.CutSuffix(name, ".json"); isDocument {
 		t.kind = release
-		return t, true
+		return t.version(v)
 	}
 	rest, _ := strings.CutPrefix(name, sources.FilePrefix+t.id.Provider.Type+"_")
 	text, _, _ := strings.Cut(rest, "_")
-	if t.id.Version, ok = fsmirror.VersionOf(text + ".json"); ok {
-		t.kind = archive
+	if t.kind = archive; t.version(text) {
 		t.id, ok = sources.ParseFilename(name, t.id.Provider, t.id.Version)
 	}
-	return t, ok
-}
-
-// parseEvidence returns what HOST/NAMESPACE/TYPE/VERSION/FILE means.
-func parseEvidence(parts []string) (t target, ok bool) {
-	if len(parts) != 5 || !slices.Contains(evidence.Names[:], parts[4]) {
-		return t, false
-	}
-	t.kind, t.file = proof, parts[4]
-	if t.id.Provider, ok = parseProvider(parts[0], parts[1], parts[2]); ok {
-		t.id.Version, ok = fsmirror.VersionOf(parts[3] + ".json")
-	}
-	return t, ok
+	return ok
 }
 
 // parseRegistry returns what NAMESPACE/TYPE/... means by the provider registry protocol. The host of its provider is
 // that of the request.
 func parseRegistry(parts []string) (t target, ok bool) {
-	if len(parts) < 3 {
-		return t, false
-	}
-	if t.id.Provider, ok = parseProvider("example.com", parts[0], parts[1]); !ok {
+	if len(parts) < 3 || !t.provider([]string{"example.com", parts[0], parts[1]}) {
 		return t, false
 	}
 	t.id.Provider.Host = ""
-	if len(parts) == 3 {
+	switch n := len(parts); {
+	case n == 3:
 		t.kind = versions
 		return t, parts[2] == "versions"
-	}
-	if t.id.Version, ok = fsmirror.VersionOf(parts[2] + ".json"); !ok {
+	case !t.version(parts[2]):
 		return t, false
-	}
-	switch {
-	case len(parts) == 6 && parts[3] == "download":
+	case n == 6 && parts[3] == "download":
 		var err error
 		t.kind = download
 		t.id.Platform, err = sources.ParsePlatform(parts[4] + "_" + parts[5])
 		return t, err == nil
-	case len(parts) == 4 && (parts[3] == evidence.Sums || parts[3] == evidence.Signature):
+	case n == 4:
 		t.kind, t.file = sums, parts[3]
-		return t, true
+		return t, t.file == evidence.Sums || t.file == evidence.Signature
 	}
 	return t, false
 }
 
-// parseProvider parses the parts of an address. The host may be in punycode.
-func parseProvider(host, namespace, typ string) (sources.Provider, bool) {
+// version parses the version of a target, and reports whether it is written as in the names of documents.
+func (t *target) version(text string) (ok bool) {
+	t.id.Version, ok = fsmirror.VersionOf(text + ".json")
+	return ok
+}
+
+// provider parses the provider of a target, whose parts are the first ones. The host may be in punycode.
+func (t *target) provider(parts []string) bool {
+	host, namespace, typ := parts[0], parts[1], parts[2]
 	h, err := sources.ParsePunycodeHost(host)
 	if err != nil || host != string(h) && host != h.ASCII() {
-		return sources.Provider{}, false
+		return false
 	}
 	p, err := sources.ParseStoredProvider(string(h) + "/" + namespace + "/" + typ)
-	return p, err == nil && p.Namespace == namespace && p.Type == typ
+	t.id.Provider = p
+	return err == nil && p.Namespace == namespace && p.Type == typ
 }

@@ -54,7 +54,7 @@ func (x *exchange) registryVersions() error {
 		for _, v := range here {
 			signed, err := x.signedArchives(sources.Release{Provider: x.id.Provider, Version: v})
 			if isDamaged(err) { // the other versions are served
-				none, x.served.Err = err, err
+				none, x.served.Error = err, sources.Text(err)
 			} else if err != nil && !errors.Is(err, sources.ErrNotFound) {
 				return nil, 0, err
 			}
@@ -104,18 +104,16 @@ func (s *Server) signedArchives(r sources.Release) (signed signedArchives, err e
 }
 
 type registryPackage struct {
-	OS        string       `json:"os"`
-	Arch      string       `json:"arch"`
-	Filename  string       `json:"filename"`
-	URL       string       `json:"download_url"`
-	Sums      string       `json:"shasums_url"`
-	Signature string       `json:"shasums_signature_url"`
-	SHA256    string       `json:"shasum"`
-	Keys      registryKeys `json:"signing_keys"`
-}
-
-type registryKeys struct {
-	Keys []registryKey `json:"gpg_public_keys"`
+	OS        string `json:"os"`
+	Arch      string `json:"arch"`
+	Filename  string `json:"filename"`
+	URL       string `json:"download_url"`
+	Sums      string `json:"shasums_url"`
+	Signature string `json:"shasums_signature_url"`
+	SHA256    string `json:"shasum"`
+	Signing   struct {
+		Keys []registryKey `json:"gpg_public_keys"`
+	} `json:"signing_keys"`
 }
 
 type registryKey struct {
@@ -148,7 +146,7 @@ func (x *exchange) registryDownload() error {
 		}
 		for i, id := range trust.KeyIDs(ctx, signed.keys) {
 			if id != "" { // otherwise engines couldn't read it either
-				pkg.Keys.Keys = append(pkg.Keys.Keys, registryKey{id, signed.keys[i]})
+				pkg.Signing.Keys = append(pkg.Signing.Keys, registryKey{id, signed.keys[i]})
 			}
 		}
 		return pkg, 0, ctx.Err()

@@ -90,22 +90,25 @@ type Options struct {
 	Report func(Served) // called after each request, from any goroutine; may be nil
 }
 
-// Served describes a request that was answered.
+// Served describes a request that was answered, as the access log has it.
 type Served struct {
-	Time    time.Time
-	Kind    string // what was requested, such as "archive"
-	Client  string // its address
-	Name    string // of its token; empty if there is none
-	Method  string
-	Path    string // without the query, which may have a signature
-	Agent   string
-	Status  int
-	Bytes   int64
-	Took    time.Duration
-	Package *sources.PackageID // of an archive that was sent completely; otherwise nil
-	Waited  bool               // the archive was fetched for this request or another one
-	Stale   time.Duration      // age of an answer that upstream could not renew; -1 if it lacks what upstream has
-	Err     error              // why the request failed, or what is damaged; nil otherwise
+	Time         time.Time `json:"time"`
+	Client       string    `json:"client"`          // its address
+	Token        string    `json:"token,omitempty"` // name of the client's token
+	Method       string    `json:"method"`
+	Path         string    `json:"path"` // without the query, which may have a signature
+	Status       int       `json:"status"`
+	Bytes        int64     `json:"bytes"`
+	Milliseconds int64     `json:"milliseconds"`
+	Agent        string    `json:"agent,omitempty"`
+	Fetched      bool      `json:"fetched,omitempty"`       // the archive was fetched for this request or another one
+	Stale        bool      `json:"stale,omitempty"`         // upstream did not answer
+	StaleSeconds int64     `json:"stale_seconds,omitempty"` // age of the answer, if it is known
+	Error        string    `json:"error,omitempty"`         // why the request failed, or what is damaged
+
+	Kind    string             `json:"-"` // what was requested, such as "archive"
+	Took    time.Duration      `json:"-"`
+	Package *sources.PackageID `json:"-"` // of an archive that was sent completely; otherwise nil
 }
 
 // A Server serves a mirror. It is an [http.Handler].
@@ -116,7 +119,7 @@ type Server struct {
 
 	listings *memory[sources.Provider, []sources.Version]
 	releases *memory[sources.Release, Offer]
-	bodies   *bodies
+	bodies   sources.Memo[bodyKey, body]
 
 	mu       sync.Mutex
 	arriving map[sources.PackageID]*Arrival
@@ -130,7 +133,8 @@ func New(ctx context.Context, dir string, opts Options) *Server {
 		opts.Now = time.Now
 	}
 	opts.Fresh = cmp.Or(opts.Fresh, 5*time.Minute)
-	s := &Server{opts: opts, dir: dir, ends: ctx, arriving: map[sources.PackageID]*Arrival{}, bodies: newBodies()}
+	s := &Server{opts: opts, dir: dir, ends: ctx, arriving: map[sources.PackageID]*Arrival{}}
+	s.bodies.Max, s.bodies.Weigh = mostOfAll, body.weight
 	limits := memoryOptions{fresh: opts.Fresh, now: opts.Now, busy: make(chan struct{}, mostAtOnce), ends: ctx}
 	s.listings = newMemory(limits, sizeOf, func(ctx context.Context, p sources.Provider) ([]sources.Version, error) {
 		all, err := opts.Upstream.Versions(ctx, p)
@@ -187,12 +191,13 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		path = path[:mostPath] + "…"
 	}
 	x.served = Served{
-		Time: s.opts.Now(), Kind: string(x.kind), Client: s.Client(r), Agent: r.UserAgent(),
+		Time: s.opts.Now().UTC().Truncate(time.Millisecond), Kind: string(x.kind), Client: s.Client(r), Agent: r.UserAgent(),
 		Method: r.Method[:min(len(r.Method), mostMethod)], Path: path,
 	}
 	begun := time.Now()
 	defer func() { // also if the answer is cut off
 		x.served.Took, x.served.Status, x.served.Bytes = time.Since(begun), x.w.status, x.w.bytes
+		x.served.Milliseconds = x.served.Took.Milliseconds()
 		if s.opts.Report != nil {
 			s.opts.Report(x.served)
 		}

@@ -361,15 +361,31 @@ func TestStaleAnswers(t *testing.T) {
 	}
 }
 
-// A request with a body is answered, and its connection closed: nothing reads the body.
-func TestBodiesAreNotRead(t *testing.T) {
-	web := newServer(t, &fakeUpstream{}, server.Options{})
-	body := io.MultiReader(bytes.NewReader(make([]byte, 10<<20))) // its length is unknown
-	r, err := http.Post(web.URL+"/healthz", "text/plain", body)
-	if err == nil {
-		defer r.Body.Close()
-		sourcetest.Equal(t, r.StatusCode, http.StatusMethodNotAllowed, "status")
+// A document is looked for again after a second, and one that was missing at once.
+func TestDocumentsAreMadeAgain(t *testing.T) {
+	dir, now := t.TempDir(), time.Now().Truncate(time.Second)
+	s := server.New(t.Context(), dir, server.Options{Now: func() time.Time { return now }})
+	defer s.End()
+	has := func(want string) {
+		t.Helper()
+		w := httptest.NewRecorder()
+		s.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "https://example.test/"+home+"/index.json", nil))
+		sourcetest.Expect(t, strings.Contains(w.Body.String(), want), "%s", w.Body)
 	}
+	write := func(version string) {
+		at := filepath.Join(dir, home)
+		text := fmt.Sprintf(`{"versions": {%q: {}}}`, version)
+		sourcetest.Check(t, os.MkdirAll(at, 0o755))
+		sourcetest.Check(t, os.WriteFile(filepath.Join(at, "index.json"), []byte(text), 0o644))
+	}
+	has("not found")
+	write("1.0.0")
+	has("1.0.0")
+	write("2.0.0")
+	now = now.Add(time.Second - 1)
+	has("1.0.0")
+	now = now.Add(1)
+	has("2.0.0")
 }
 
 func TestParseTokens(t *testing.T) {

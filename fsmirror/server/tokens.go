@@ -114,7 +114,7 @@ func (x *exchange) admit() error {
 	if !known {
 		return errUnknownToken
 	}
-	x.served.Name = name
+	x.served.Token = name
 	return nil
 }
 

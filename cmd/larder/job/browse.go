@@ -185,7 +185,8 @@ func (all *InPlace) Contents() (bundle.Contents, error) {
 func entry(ctx context.Context, m *site.Root, all *InPlace, id sources.PackageID) (builder.Entry, error) {
 	a, signed := all.Archives[id], all.signed[id.Release()]
 	e := builder.Entry{ID: id, Path: a.URL, Size: a.Size, Hashes: a.Hashes, Evidence: signed != nil, Origin: a.URL}
-	e.Stored = sources.Stored{ID: id, ZH: HashOf(sources.ZH, a.Hashes), Signed: signed, Filename: id.Filename()}
+	zh := cmp.Or(sources.HashesOf(sources.ZH, a.Hashes)...)
+	e.Stored = sources.Stored{ID: id, ZH: zh, Signed: signed, Filename: id.Filename()}
 	if signed == nil || e.Stored.ZH == "" {
 		e.Stored.Proof.Matched = sources.AnyUsable(a.Hashes)
 		e.Stored.Report = m.Judge().Report(id.Provider, e.Stored.Proof)
@@ -245,12 +246,4 @@ func HasNothing(typed string, patterns []site.Pattern) error {
 		return sources.WithHint(fmt.Errorf("%s has no packages that match", typed), "larder mirror list %s shows what it has", site.ShellQuoted(typed))
 	}
 	return sources.WithHint(fmt.Errorf("%s has no packages", typed), "name the place exactly as larder mirror push did")
-}
-
-// HashOf returns the hash of a scheme, or "".
-func HashOf(scheme string, hashes []sources.Hash) sources.Hash {
-	if i := slices.IndexFunc(hashes, func(h sources.Hash) bool { return h.Scheme() == scheme }); i >= 0 {
-		return hashes[i]
-	}
-	return ""
 }

@@ -28,6 +28,9 @@ func (s VerifySum) Text(o *Output) string {
 	if s.RootModules > 0 {
 		return fmt.Sprintf("%s of %s (read in %s)", text, ui.Count(s.RootModules, "root module"), ui.Took(o.Elapsed()))
 	}
+	if s.Unread {
+		return text
+	}
 	return fmt.Sprintf("%s (%s read in %s)", text, ui.Size(s.Bytes), ui.Took(o.Elapsed()))
 }
 

@@ -2,7 +2,6 @@ package report
 
 import (
 	"fmt"
-	"slices"
 
 	"github.com/larder-cli/larder/cmd/larder/ui"
 	"github.com/larder-cli/larder/fsmirror/publish"
@@ -37,23 +36,19 @@ func (p Pushed) Cells(*Output) []cell {
 // Pushed shows the changes of a place, and counts them.
 func (o *Output) Pushed(r publish.Result, sum *PushSum) {
 	var rows []Pushed
-	all := r.Changes
-	if o.Level == Verbose {
-		all = slices.Concat(all, r.Same)
-		slices.SortStableFunc(all, func(a, b publish.Change) int { return a.ID.Compare(b.ID) })
+	counts := map[publish.Did]*int{
+		publish.Added: &sum.Added, publish.Replaced: &sum.Replaced, publish.Removed: &sum.Removed, publish.Kept: &sum.Same,
 	}
-	for _, c := range all {
-		rows = append(rows, Pushed{Typed{}, InJSON(c.ID), c.Did, c.Size, sum.DryRun})
-		switch c.Did {
-		case publish.Added:
-			sum.Added++
-		case publish.Replaced:
-			sum.Replaced++
-		case publish.Removed:
-			sum.Removed++
+	for _, c := range r.Changes {
+		*counts[c.Did]++
+		if c.Did != publish.Kept {
+			sum.Bytes += c.Size
+		}
+		if c.Did != publish.Kept || o.Level == Verbose {
+			rows = append(rows, Pushed{Typed{}, InJSON(c.ID), c.Did, c.Size, sum.DryRun})
 		}
 	}
-	sum.Same, sum.Differ, sum.Signed, sum.Bytes = len(r.Same), r.Differ, r.Signed, r.Bytes
+	sum.Differ, sum.Signed = r.Differ, r.Signed
 	Grid(o, rows)
 }
 

@@ -10,7 +10,6 @@ import (
 	"github.com/larder-cli/larder/cmd/larder/ui"
 	"github.com/larder-cli/larder/fsmirror/builder"
 	"github.com/larder-cli/larder/fsmirror/server"
-	"github.com/larder-cli/larder/sources"
 )
 
 // Serving says that a mirror is served.
@@ -40,33 +39,8 @@ func (o *Output) Serving(s Serving) {
 
 // Served is a request that was answered.
 type Served struct {
-	Typed        `type:"request"`
-	Time         time.Time `json:"time"`
-	Client       string    `json:"client"`
-	Token        string    `json:"token,omitempty"` // name of the client's token
-	Method       string    `json:"method"`
-	Path         string    `json:"path"`
-	Status       int       `json:"status"`
-	Bytes        int64     `json:"bytes"`
-	Milliseconds int64     `json:"milliseconds"`
-	Agent        string    `json:"agent,omitempty"`
-	Fetched      bool      `json:"fetched,omitempty"`       // the archive was fetched for this request or another one
-	Stale        bool      `json:"stale,omitempty"`         // upstream did not answer
-	StaleSeconds int64     `json:"stale_seconds,omitempty"` // age of the answer, if it is known
-	Error        string    `json:"error,omitempty"`
-}
-
-// ServedOf describes a request.
-func ServedOf(r server.Served) Served {
-	s := Served{
-		Time: r.Time.UTC().Truncate(time.Millisecond), Client: r.Client, Token: r.Name, Method: r.Method, Path: r.Path, Status: r.Status,
-		Bytes: r.Bytes, Milliseconds: r.Took.Milliseconds(), Agent: r.Agent, Fetched: r.Waited && r.Err == nil,
-		Stale: r.Stale != 0, StaleSeconds: int64(max(r.Stale, 0).Seconds()),
-	}
-	if r.Err != nil {
-		s.Error = sources.Text(r.Err)
-	}
-	return s
+	Typed `type:"request"`
+	server.Served
 }
 
 // Text implements [Value].
@@ -87,7 +61,8 @@ func (s Served) Text(*Output) string {
 }
 
 // Served writes a line of the access log, without wrapping it.
-func (o *Output) Served(s Served) {
+func (o *Output) Served(r server.Served) {
+	s := Served{Typed{}, r}
 	if o.JSON {
 		o.object(s)
 		return

@@ -2,7 +2,6 @@ package report_test
 
 import (
 	"bytes"
-	"errors"
 	"io"
 	"strings"
 	"testing"
@@ -15,26 +14,18 @@ import (
 )
 
 func TestAccessLog(t *testing.T) {
-	for _, c := range []struct {
-		name   string
-		waited bool
-		stale  time.Duration
-		err    error
-		want   string
-	}{
-		{"", false, 0, nil, "192.0.2.1 GET /a 200 700 B 1.5s"},
-		{"ci", true, 0, nil, "192.0.2.1 ci GET /a 200 700 B 1.5s fetched"},
-		{"", true, 0, errors.New("no answer"), "192.0.2.1 GET /a 200 700 B 1.5s: no answer"},
-		{"", false, 90 * time.Second, nil, "192.0.2.1 GET /a 200 700 B 1.5s stale for 1m30s"},
-		{"", false, -1, nil, "192.0.2.1 GET /a 200 700 B 1.5s without upstream"},
+	for want, s := range map[string]server.Served{
+		"192.0.2.1 GET /a 200 700 B 1.5s":                  {},
+		"192.0.2.1 ci GET /a 200 700 B 1.5s fetched":       {Token: "ci", Fetched: true},
+		"192.0.2.1 GET /a 200 700 B 1.5s: no answer":       {Error: "no answer"},
+		"192.0.2.1 GET /a 200 700 B 1.5s stale for 1m30s":  {Stale: true, StaleSeconds: 90},
+		"192.0.2.1 GET /a 200 700 B 1.5s without upstream": {Stale: true},
 	} {
-		s := report.ServedOf(server.Served{
-			Time: time.Date(2026, 1, 2, 3, 4, 5, 6, time.UTC), Client: "192.0.2.1", Name: c.name, Method: "GET", Path: "/a", Status: 200,
-			Bytes: 700, Took: 1500 * time.Millisecond, Waited: c.waited, Stale: c.stale, Err: c.err,
-		})
+		s.Time, s.Client, s.Method, s.Path = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), "192.0.2.1", "GET", "/a"
+		s.Status, s.Bytes, s.Milliseconds = 200, 700, 1500
 		var text, object bytes.Buffer
 		report.New(&text, io.Discard).Served(s)
-		sourcetest.Equal(t, text.String(), "2026-01-02T03:04:05Z "+c.want+"\n")
+		sourcetest.Equal(t, text.String(), "2026-01-02T03:04:05Z "+want+"\n")
 		o := report.New(&object, io.Discard)
 		o.JSON = true
 		o.Served(s)

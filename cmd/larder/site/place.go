@@ -21,8 +21,6 @@ type PlaceRequest struct {
 	Place    string // as typed; empty if there is none
 	Endpoint string // of the store; empty means AWS
 
-	Sizes bool // whether sizes are shown
-
 	Host sources.Host // of the providers, if the place doesn't state it; empty means that of the engine
 }
 
@@ -36,7 +34,8 @@ func (m *Root) Browser(ctx context.Context, r PlaceRequest) (publish.Browser, er
 		if err != nil {
 			return nil, err
 		}
-		return publish.BrowseOCI(m.OciMirror(template, false), cmp.Or(r.Host, m.Config.Engine.DefaultHost())), nil
+		host := cmp.Or(r.Host, m.Config.Engine.DefaultHost())
+		return &publish.OCI{Mirror: m.OciMirror(template, false), URL: r.Place, Host: host}, nil
 	case scheme == InBucket:
 		b, err := m.OpenBucket(ctx, r)
 		if err != nil {
@@ -44,7 +43,7 @@ func (m *Root) Browser(ctx context.Context, r PlaceRequest) (publish.Browser, er
 		}
 		secure := b.URL("").Scheme == "https"
 		mirror, err := netmirror.New(m.Client, b.URL("").String(), netmirror.Options{Plain: !secure, SecureArchives: secure})
-		return publish.BrowseBucket(b, mirror, r.Sizes), err
+		return publish.BrowseBucket(b, mirror), err
 	}
 	mirror, err := netmirror.New(m.Client, r.Place, netmirror.Options{})
 	if err != nil {

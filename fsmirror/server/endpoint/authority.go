@@ -2,6 +2,7 @@ package endpoint
 
 import (
 	"cmp"
+	"crypto"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
@@ -27,8 +28,7 @@ import (
 type Authority struct {
 	Path string // of its certificate, which clients must trust
 
-	ca  *x509.Certificate
-	key *ecdsa.PrivateKey
+	ca  tls.Certificate
 	now func() time.Time
 
 	mu      sync.Mutex
@@ -88,7 +88,7 @@ func (a *Authority) read(d *disk.Dir, name string) error {
 	if err != nil {
 		return err
 	}
-	if err := a.parse(text); err != nil {
+	if a.ca, err = tls.X509KeyPair(text, text); err != nil {
 		return sources.WithHint(fmt.Errorf("%s: %w", d.Path(name), err), "remove it: larder creates a new one")
 	}
 	return nil
@@ -96,27 +96,11 @@ func (a *Authority) read(d *disk.Dir, name string) error {
 
 // publish writes the certificate for clients.
 func (a *Authority) publish(d *disk.Dir, name string) error {
-	text := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: a.ca.Raw})
+	text := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: a.ca.Leaf.Raw})
 	if old, _, err := d.ReadFile(name+publicExt, mostPEM); err == nil && string(old) == string(text) {
 		return nil
 	}
 	return d.WriteFile(name+publicExt, text, disk.Lazily)
-}
-
-func (a *Authority) parse(text []byte) error {
-	keyBlock, rest := pem.Decode(text)
-	certBlock, _ := pem.Decode(rest)
-	if keyBlock == nil || certBlock == nil {
-		return errors.New("not a key and a certificate")
-	}
-	var err error
-	if a.key, err = x509.ParseECPrivateKey(keyBlock.Bytes); err != nil {
-		return err
-	}
-	if a.ca, err = x509.ParseCertificate(certBlock.Bytes); err == nil && !a.key.PublicKey.Equal(a.ca.PublicKey) {
-		err = errors.New("the key is not that of the certificate")
-	}
-	return err
 }
 
 // noHost is a domain that exists nowhere. To permit nothing else is how a certificate excludes all names of a kind.
@@ -125,16 +109,16 @@ const noHost = "invalid"
 // fits reports whether the authority can vouch for all names, for as long as a certificate lasts.
 func (a *Authority) fits() bool {
 	for _, name := range a.names {
-		if !slices.Contains(a.ca.PermittedDNSDomains, name) {
+		if !slices.Contains(a.ca.Leaf.PermittedDNSDomains, name) {
 			return false
 		}
 	}
 	for _, ip := range a.ips {
-		if !slices.ContainsFunc(a.ca.PermittedIPRanges, func(n *net.IPNet) bool { return n.Contains(ip) }) {
+		if !slices.ContainsFunc(a.ca.Leaf.PermittedIPRanges, func(n *net.IPNet) bool { return n.Contains(ip) }) {
 			return false
 		}
 	}
-	return a.now().Add(certificateFor).Before(a.ca.NotAfter)
+	return a.now().Add(certificateFor).Before(a.ca.Leaf.NotAfter)
 }
 
 // make makes a key and a certificate.
@@ -161,16 +145,13 @@ func (a *Authority) make() ([]byte, error) {
 		_, all6, _ := net.ParseCIDR("::/0")
 		template.ExcludedIPRanges = []*net.IPNet{all4, all6}
 	}
-	raw, key, err := issue(template, template, nil)
+	ca, err := issue(template, tls.Certificate{Leaf: template})
 	if err != nil {
 		return nil, err
 	}
-	rawKey, err := x509.MarshalECPrivateKey(key)
-	if err != nil {
-		return nil, err
-	}
-	text := pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: rawKey})
-	return append(text, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: raw})...), nil
+	key, err := x509.MarshalPKCS8PrivateKey(ca.PrivateKey)
+	text := pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: key})
+	return append(text, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: ca.Certificate[0]})...), err
 }
 
 // forServers returns what all certificates have in common: they are for servers only.
@@ -188,14 +169,15 @@ func serial() *big.Int {
 	return new(big.Int).SetBytes(b[:])
 }
 
-// issue makes a key and its certificate, which the key of its parent signs, or without one, the new key.
-func issue(template, parent *x509.Certificate, signer *ecdsa.PrivateKey) ([]byte, *ecdsa.PrivateKey, error) {
+// issue makes a key and its certificate, which the key of an authority signs, or the new key if the authority has none.
+func issue(template *x509.Certificate, by tls.Certificate) (*tls.Certificate, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	raw, err := x509.CreateCertificate(rand.Reader, template, parent, key.Public(), cmp.Or(signer, key))
-	return raw, key, err
+	signer := cmp.Or[crypto.PrivateKey](by.PrivateKey, key)
+	raw, err := x509.CreateCertificate(rand.Reader, template, by.Leaf, key.Public(), signer)
+	return &tls.Certificate{Certificate: append([][]byte{raw}, by.Certificate...), PrivateKey: key}, err
 }
 
 // Get returns the current certificate, for [tls.Config]. It makes a new one before the old one ends.
@@ -208,11 +190,9 @@ func (a *Authority) Get(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 	template := forServers(a.now(), certificateFor)
 	template.Subject.CommonName, template.KeyUsage = "larder serve", x509.KeyUsageDigitalSignature
 	template.DNSNames, template.IPAddresses = a.names, a.ips
-	raw, key, err := issue(template, a.ca, a.key)
-	if err != nil {
-		return nil, err
+	current, err := issue(template, a.ca)
+	if err == nil {
+		a.current, a.until = current, template.NotAfter.Add(-renewBefore)
 	}
-	a.current = &tls.Certificate{Certificate: [][]byte{raw, a.ca.Raw}, PrivateKey: key}
-	a.until = template.NotAfter.Add(-renewBefore)
-	return a.current, nil
+	return current, err
 }

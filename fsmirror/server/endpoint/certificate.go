@@ -16,26 +16,20 @@ type Certificate struct{ current *Watched[*tls.Certificate] }
 
 const mostPEM = 1 << 20 // in bytes
 
-// CertificateOptions configures a [Certificate].
-type CertificateOptions struct {
-	Host string      // the name that clients use; may be empty
-	Warn func(error) // clients refuse the certificate, or a changed one can't be read
-}
-
 // Load reads a certificate and its key. When a file changes, both are read again; if that fails, the old certificate stays
-// in use.
-func Load(cert, key string, opts CertificateOptions) (*Certificate, error) {
+// in use. Warn is called then, and if clients that use the name host, which may be empty, refuse the certificate.
+func Load(cert, key, host string, warn func(error)) (*Certificate, error) {
 	read := func() (*tls.Certificate, error) {
 		pair, err := readPair(cert, key)
 		if err != nil {
 			return nil, err
 		}
-		if err := refused(pair.Leaf, opts.Host); err != nil {
-			opts.Warn(fmt.Errorf("clients refuse the certificate in %s: %w", cert, err))
+		if err := refused(pair.Leaf, host); err != nil {
+			warn(fmt.Errorf("clients refuse the certificate in %s: %w", cert, err))
 		}
 		return pair, nil
 	}
-	keep := func(err error) { opts.Warn(fmt.Errorf("the old certificate stays in use: %w", err)) }
+	keep := func(err error) { warn(fmt.Errorf("the old certificate stays in use: %w", err)) }
 	current, err := Watch(keep, read, cert, key)
 	return &Certificate{current}, err
 }

@@ -1,6 +1,8 @@
-package endpoint_test
+package endpoint
 
 import (
+	"crypto"
+	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/pem"
@@ -17,24 +19,23 @@ import (
 	"testing"
 	"time"
 
-	"github.com/larder-cli/larder/fsmirror/server/endpoint"
 	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/sourcetest"
 )
 
 func TestListen(t *testing.T) {
-	l := sourcetest.Must(endpoint.Listen(t.Context(), "127.0.0.1:0"))(t)
+	l := sourcetest.Must(Listen(t.Context(), "127.0.0.1:0"))(t)
 	defer l.Close()
-	sourcetest.Expect(t, endpoint.Local(l), "%s is not local", l.Addr())
+	sourcetest.Expect(t, Local(l), "%s is not local", l.Addr())
 	for address, hint := range map[string]string{
 		l.Addr().String(): "another address", "nonsense": "HOST:PORT", "[::1": "HOST:PORT", "127.0.0.1:notaport": "HOST:PORT",
 	} {
-		_, err := endpoint.Listen(t.Context(), address)
+		_, err := Listen(t.Context(), address)
 		sourcetest.Expect(t, err != nil && strings.Contains(strings.Join(sources.Hints(err), ""), hint) && strings.Count(err.Error(), address) == 1, "%s: %v, %q", address, err, sources.Hints(err))
 	}
-	all := sourcetest.Must(endpoint.Listen(t.Context(), ":0"))(t)
+	all := sourcetest.Must(Listen(t.Context(), ":0"))(t)
 	defer all.Close()
-	sourcetest.Expect(t, !endpoint.Local(all), "%s is local", all.Addr())
+	sourcetest.Expect(t, !Local(all), "%s is local", all.Addr())
 }
 
 // A socket that a killed server has left is replaced. One that a server has open is not, and neither is another file.
@@ -44,19 +45,19 @@ func TestListenOnSocket(t *testing.T) {
 	sourcetest.Check(t, err)
 	defer os.RemoveAll(dir)
 	path := filepath.Join(dir, "socket")
-	l := sourcetest.Must(endpoint.Listen(t.Context(), "unix:"+path))(t)
-	sourcetest.Expect(t, endpoint.Local(l), "a socket is not local")
-	if _, err := endpoint.Listen(t.Context(), "unix:"+path); err == nil {
+	l := sourcetest.Must(Listen(t.Context(), "unix:"+path))(t)
+	sourcetest.Expect(t, Local(l), "a socket is not local")
+	if _, err := Listen(t.Context(), "unix:"+path); err == nil {
 		t.Error("two servers have the socket")
 	}
 	l.(*net.UnixListener).SetUnlinkOnClose(false)
 	sourcetest.Check(t, l.Close())
-	l = sourcetest.Must(endpoint.Listen(t.Context(), "unix:"+path))(t)
+	l = sourcetest.Must(Listen(t.Context(), "unix:"+path))(t)
 	sourcetest.Check(t, l.Close())
 	sourcetest.Check(t, os.WriteFile(path, []byte("mine"), 0o644))
-	_, err = endpoint.Listen(t.Context(), "unix:"+path)
+	_, err = Listen(t.Context(), "unix:"+path)
 	sourcetest.Expect(t, err != nil && strings.Contains(err.Error(), path+" exists and is no socket") && string(sourcetest.ReadFile(t, path)) == "mine", "%v", err)
-	_, err = endpoint.Listen(t.Context(), "unix:")
+	_, err = Listen(t.Context(), "unix:")
 	sourcetest.Expect(t, err != nil && strings.Contains(err.Error(), "unix: names no socket"), "%v", err)
 }
 
@@ -71,10 +72,10 @@ func TestCertificateIsReadAgain(t *testing.T) {
 	}
 	put("one.test")
 	var warned []error
-	c, err := endpoint.Load(cert, key, endpoint.CertificateOptions{Warn: func(err error) { warned = append(warned, err) }})
+	c, err := Load(cert, key, "", func(err error) { warned = append(warned, err) })
 	sourcetest.Check(t, err)
 	now := time.Now()
-	endpoint.SetClock(c, func() time.Time { return now })
+	c.current.now = func() time.Time { return now }
 	name := func() string {
 		now = now.Add(time.Minute)
 		got := sourcetest.Must(c.Get(nil))(t)
@@ -93,23 +94,34 @@ func TestCertificateIsReadAgain(t *testing.T) {
 	sourcetest.Equal(t, name(), "three.test", "name after it was repaired")
 	none := filepath.Join(dir, "none.pem")
 	for _, files := range [][2]string{{cert, none}, {none, key}} {
-		_, err := endpoint.Load(files[0], files[1], endpoint.CertificateOptions{})
+		_, err := Load(files[0], files[1], "", nil)
 		sourcetest.Expect(t, errors.Is(err, fs.ErrNotExist) && strings.Contains(err.Error(), none), "%v", err)
 	}
 	_, k, _ := sourcetest.Certificate("one.test")
 	sourcetest.Check(t, os.WriteFile(key, k, 0o600))
-	_, err = endpoint.Load(cert, key, endpoint.CertificateOptions{})
+	_, err = Load(cert, key, "", nil)
 	sourcetest.Expect(t, len(sources.Hints(err)) == 1, "a key of another certificate: %v", err)
+}
+
+// issueAt issues a certificate for any name at another time.
+func issueAt(a *Authority, host string, at time.Time) (*tls.Certificate, error) {
+	other := &Authority{ca: a.ca, now: func() time.Time { return at }}
+	if ip := net.ParseIP(host); ip != nil {
+		other.ips = []net.IP{ip}
+	} else {
+		other.names = []string{host}
+	}
+	return other.Get(nil)
 }
 
 // A certificate that clients refuse is reported when the server starts, and when it replaces another one.
 func TestCertificateThatClientsRefuse(t *testing.T) {
 	dir := t.TempDir()
-	a := sourcetest.Must(endpoint.LocalAuthority(dir, []string{"localhost"}))(t)
+	a := sourcetest.Must(LocalAuthority(dir, []string{"localhost"}))(t)
 	cert, key := filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")
 	begun := time.Now() // for all, because the warnings are compared
 	put := func(host string, after time.Duration) {
-		c := sourcetest.Must(endpoint.IssueAt(a, host, begun.Add(after)))(t)
+		c := sourcetest.Must(issueAt(a, host, begun.Add(after)))(t)
 		raw := sourcetest.Must(x509.MarshalPKCS8PrivateKey(c.PrivateKey))(t)
 		sourcetest.Check(t, os.WriteFile(cert, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: c.Certificate[0]}), 0o644))
 		sourcetest.Check(t, os.WriteFile(key, pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: raw}), 0o600))
@@ -126,24 +138,24 @@ func TestCertificateThatClientsRefuse(t *testing.T) {
 		{"*.mirror.test", 0, "valid for *.mirror.test, not mirror.test"},
 	} {
 		var warned []string
-		opts := endpoint.CertificateOptions{Host: "mirror.test", Warn: func(err error) { warned = append(warned, err.Error()) }}
+		warn := func(err error) { warned = append(warned, err.Error()) }
 		put(bad.host, bad.after)
-		sourcetest.Must(endpoint.Load(cert, key, opts))(t)
+		sourcetest.Must(Load(cert, key, "mirror.test", warn))(t)
 		put("mirror.test", 0)
-		c := sourcetest.Must(endpoint.Load(cert, key, opts))(t)
+		c := sourcetest.Must(Load(cert, key, "mirror.test", warn))(t)
 		sourcetest.Equal(t, c.Name(), "mirror.test", "name")
 		put(bad.host, bad.after)
-		endpoint.SetClock(c, func() time.Time { return time.Now().Add(time.Minute) })
+		c.current.now = func() time.Time { return time.Now().Add(time.Minute) }
 		sourcetest.Must(c.Get(nil))(t)
 		sourcetest.Expect(t, len(warned) == 2 && warned[0] == warned[1] && strings.Contains(warned[0], cert) && strings.Contains(warned[0], bad.want), "%+v: %q", bad, warned)
 	}
 	put("*.mirror.test", 0)
-	c := sourcetest.Must(endpoint.Load(cert, key, endpoint.CertificateOptions{}))(t)
+	c := sourcetest.Must(Load(cert, key, "", nil))(t)
 	sourcetest.Equal(t, c.Name(), "", "name in a certificate with a wildcard")
 }
 
 // leafOf returns the current certificate of an authority.
-func leafOf(t *testing.T, a *endpoint.Authority) *x509.Certificate {
+func leafOf(t *testing.T, a *Authority) *x509.Certificate {
 	t.Helper()
 	got := sourcetest.Must(a.Get(nil))(t)
 	return sourcetest.Must(x509.ParseCertificate(got.Certificate[0]))(t)
@@ -164,7 +176,7 @@ func trusted(t *testing.T, dir string) *x509.CertPool {
 func TestLocalAuthority(t *testing.T) {
 	for _, hosts := range [][]string{{"localhost", "127.0.0.1", "::1", "mirror.test"}, {"mirror.test"}, {"127.0.0.1"}} {
 		dir := filepath.Join(t.TempDir(), "serve")
-		a := sourcetest.Must(endpoint.LocalAuthority(dir, hosts))(t)
+		a := sourcetest.Must(LocalAuthority(dir, hosts))(t)
 		sourcetest.Expect(t, a.Path == filepath.Join(dir, "ca.crt"), "%+v", a)
 		if runtime.GOOS != "windows" {
 			info, err := os.Stat(filepath.Join(dir, "ca.pem"))
@@ -176,7 +188,7 @@ func TestLocalAuthority(t *testing.T) {
 			sourcetest.Expect(t, err == nil, "%s: %v", host, err)
 		}
 		for _, host := range []string{"registry.terraform.io", "192.0.2.1"} {
-			other := sourcetest.Must(endpoint.Issue(a, host))(t)
+			other := sourcetest.Must(issueAt(a, host, a.now()))(t)
 			leaf := sourcetest.Must(x509.ParseCertificate(other.Certificate[0]))(t)
 			_, err := leaf.Verify(x509.VerifyOptions{Roots: pool, DNSName: host})
 			sourcetest.Expect(t, err != nil, "the authority of %q vouches for %s", hosts, host)
@@ -189,7 +201,7 @@ func TestAuthorityVouchesForServersOnly(t *testing.T) {
 	const host = "mirror.test"
 	for _, hosts := range [][]string{{host, "127.0.0.1"}, {host}} {
 		dir := t.TempDir()
-		a := sourcetest.Must(endpoint.LocalAuthority(dir, hosts))(t)
+		a := sourcetest.Must(LocalAuthority(dir, hosts))(t)
 		pool := trusted(t, dir)
 		server, client := []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}, []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}
 		page := sourcetest.Must(url.Parse("https://mirror.test/page"))(t)
@@ -212,56 +224,53 @@ func TestAuthorityVouchesForServersOnly(t *testing.T) {
 			"an authority":   {x509.Certificate{DNSNames: []string{host}, IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign}, server, true},
 			"a name and IPs": {x509.Certificate{DNSNames: []string{host}, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}}, server, len(hosts) == 2},
 		} {
-			leaf := sourcetest.Must(endpoint.IssueFor(a, &test.leaf))(t)
+			leaf := &test.leaf
+			leaf.SerialNumber, leaf.NotBefore, leaf.NotAfter = serial(), a.now().Add(-time.Hour), a.now().Add(time.Hour)
+			public := a.ca.PrivateKey.(crypto.Signer).Public()
+			raw := sourcetest.Must(x509.CreateCertificate(rand.Reader, leaf, a.ca.Leaf, public, a.ca.PrivateKey))(t)
+			leaf = sourcetest.Must(x509.ParseCertificate(raw))(t)
 			_, err := leaf.Verify(x509.VerifyOptions{Roots: pool, KeyUsages: test.use})
 			sourcetest.Expect(t, (err == nil) == test.ok, "%s, of %q: %v", name, hosts, err)
 		}
 	}
-	a := sourcetest.Must(endpoint.LocalAuthority(t.TempDir(), []string{host}))(t)
-	issuer := issuerOf(t, a)
+	a := sourcetest.Must(LocalAuthority(t.TempDir(), []string{host}))(t)
+	issuer := sourcetest.Must(x509.ParseCertificate(sourcetest.Must(a.Get(nil))(t).Certificate[1]))(t)
 	sourcetest.Expect(t, issuer.MaxPathLen == 0 && issuer.MaxPathLenZero && issuer.PermittedDNSDomainsCritical, "%+v", issuer)
-}
-
-// issuerOf returns the certificate of an authority itself.
-func issuerOf(t *testing.T, a *endpoint.Authority) *x509.Certificate {
-	t.Helper()
-	got := sourcetest.Must(a.Get(nil))(t)
-	return sourcetest.Must(x509.ParseCertificate(got.Certificate[1]))(t)
 }
 
 // The certificate is replaced before it ends, and not earlier.
 func TestAuthorityRenewsItsCertificate(t *testing.T) {
-	a := sourcetest.Must(endpoint.LocalAuthority(t.TempDir(), []string{"localhost"}))(t)
+	a := sourcetest.Must(LocalAuthority(t.TempDir(), []string{"localhost"}))(t)
 	first := leafOf(t, a)
-	endpoint.SetAuthorityClock(a, func() time.Time { return time.Now().Add(24 * time.Hour) })
+	a.now = func() time.Time { return time.Now().Add(24 * time.Hour) }
 	sourcetest.Expect(t, leafOf(t, a).Equal(first), "it was replaced after a day")
-	endpoint.SetAuthorityClock(a, func() time.Time { return first.NotAfter.Add(-24 * time.Hour) })
+	a.now = func() time.Time { return first.NotAfter.Add(-24 * time.Hour) }
 	sourcetest.Expect(t, leafOf(t, a).NotAfter.After(first.NotAfter), "it was not replaced a day before its end")
 }
 
 // What clients trust is written again. A key that can't be read is not replaced, because a server may use it.
 func TestDamagedAuthority(t *testing.T) {
 	dir, hosts := t.TempDir(), []string{"localhost"}
-	a := sourcetest.Must(endpoint.LocalAuthority(dir, hosts))(t)
+	a := sourcetest.Must(LocalAuthority(dir, hosts))(t)
 	public := string(sourcetest.ReadFile(t, a.Path))
 	sourcetest.Check(t, os.WriteFile(a.Path, []byte("damaged"), 0o644))
-	sourcetest.Must(endpoint.LocalAuthority(dir, hosts))(t)
+	sourcetest.Must(LocalAuthority(dir, hosts))(t)
 	sourcetest.Equal(t, string(sourcetest.ReadFile(t, a.Path)), public, "certificate")
 	for _, text := range []string{"damaged", public + public} {
 		sourcetest.Check(t, os.WriteFile(filepath.Join(dir, "ca.pem"), []byte(text), 0o600))
-		_, err := endpoint.LocalAuthority(dir, hosts)
+		_, err := LocalAuthority(dir, hosts)
 		sourcetest.Expect(t, err != nil && strings.Contains(err.Error(), "ca.pem") && len(sources.Hints(err)) == 1, "%q: %v", text, err)
 	}
-	_, err := endpoint.LocalAuthority(a.Path, hosts)
+	_, err := LocalAuthority(a.Path, hosts)
 	sourcetest.Expect(t, err != nil, "an authority in a file")
 }
 
 // An authority that doesn't fit stays, because a server may use it. Clients who trust all find the right one by its subject.
 func TestAuthoritiesStayBesideEachOther(t *testing.T) {
 	dir := t.TempDir()
-	get := func(file string, hosts ...string) *endpoint.Authority {
+	get := func(file string, hosts ...string) *Authority {
 		t.Helper()
-		a := sourcetest.Must(endpoint.LocalAuthority(dir, hosts))(t)
+		a := sourcetest.Must(LocalAuthority(dir, hosts))(t)
 		sourcetest.Expect(t, a.Path == filepath.Join(dir, file), "%v: %+v", hosts, a)
 		return a
 	}
@@ -272,7 +281,7 @@ func TestAuthoritiesStayBesideEachOther(t *testing.T) {
 	get("ca-2.crt", "two.test")
 	get("ca-3.crt", "::1")
 	pool, subjects := trusted(t, dir), map[string]bool{}
-	for _, a := range []*endpoint.Authority{one, two, three} {
+	for _, a := range []*Authority{one, two, three} {
 		leaf := leafOf(t, a)
 		sourcetest.Must(leaf.Verify(x509.VerifyOptions{Roots: pool, DNSName: "localhost"}))(t)
 		subjects[leaf.Issuer.String()] = true
@@ -280,8 +289,11 @@ func TestAuthoritiesStayBesideEachOther(t *testing.T) {
 	sourcetest.Equal(t, len(subjects), 3, "subjects")
 
 	const day = 24 * time.Hour // those that end soon, and those that have ended, stay
-	sourcetest.Check(t, endpoint.Age(one, 3600*day))
-	sourcetest.Check(t, endpoint.Age(two, 3700*day))
+	for a, by := range map[*Authority]time.Duration{one: 3600 * day, two: 3700 * day} {
+		a.now = func() time.Time { return time.Now().Add(-by) }
+		text := sourcetest.Must(a.make())(t)
+		sourcetest.Check(t, os.WriteFile(strings.TrimSuffix(a.Path, publicExt)+secretExt, text, 0o600))
+	}
 	get("ca-3.crt", "localhost")
 	get("ca-4.crt", "two.test")
 }
@@ -289,12 +301,12 @@ func TestAuthoritiesStayBesideEachOther(t *testing.T) {
 // Servers that start at the same time have authorities that are in files, and no more than they need.
 func TestAuthoritiesOfServersThatStartTogether(t *testing.T) {
 	dir := t.TempDir()
-	all := make([]*endpoint.Authority, 8)
+	all := make([]*Authority, 8)
 	var wait sync.WaitGroup
 	for n := range all {
 		wait.Go(func() {
 			var err error
-			all[n], err = endpoint.LocalAuthority(dir, []string{"localhost", []string{"even.test", "odd.test"}[n%2]})
+			all[n], err = LocalAuthority(dir, []string{"localhost", []string{"even.test", "odd.test"}[n%2]})
 			sourcetest.Expect(t, err == nil, "%v", err)
 		})
 	}
@@ -309,6 +321,6 @@ func TestAuthoritiesOfServersThatStartTogether(t *testing.T) {
 
 // A client that doesn't finish its headers loses its connection.
 func TestServerHasLimits(t *testing.T) {
-	s := endpoint.NewServer(http.NotFoundHandler(), nil, func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return nil, errors.New("none") })
+	s := NewServer(http.NotFoundHandler(), nil, func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return nil, errors.New("none") })
 	sourcetest.Expect(t, s.ReadHeaderTimeout > 0 && s.IdleTimeout > 0 && s.MaxHeaderBytes > 0 && s.TLSConfig.MinVersion == tls.VersionTLS12, "%+v", s)
 }

@@ -19,7 +19,7 @@ func TestMetrics(t *testing.T) {
 	m.Watch(server.New(t.Context(), "", server.Options{}))
 	m.Count(server.Served{Kind: "archive", Status: 200, Bytes: 700, Took: 2 * time.Second})
 	m.Count(server.Served{Kind: "archive", Status: 200, Bytes: 300, Took: time.Hour})
-	m.Count(server.Served{Kind: "index", Status: 502, Stale: -1})
+	m.Count(server.Served{Kind: "index", Status: 502, Stale: true})
 	m.Fetched(nil)
 	m.Fetched(errors.New("failed"))
 	m.Fetched(errors.New("failed"))

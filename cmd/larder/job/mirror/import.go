@@ -182,15 +182,14 @@ func (im *importing) run(ctx context.Context, candidates []legacy.Candidate) (er
 		_, abortErr := im.store.Abort()
 		err = errors.Join(err, abortErr)
 	}()
-	given, err := im.vouch(ctx, candidates)
-	if err != nil {
+	if err := im.vouch(ctx, candidates); err != nil {
 		return err
 	}
-	all := make([]evidenced, len(candidates))
+	news, refused := make([]bool, len(candidates)), make([]error, len(candidates))
 	var provable []sources.Stored
 	for i := range candidates {
-		if all[i] = im.prove(ctx, &candidates[i], given[&candidates[i]]); all[i].err == nil {
-			provable = append(provable, im.proven(candidates[i].ID, all[i].proof))
+		if news[i], refused[i] = im.prove(ctx, &candidates[i]); refused[i] == nil {
+			provable = append(provable, im.proven(candidates[i]))
 		}
 	}
 	if err := im.Accept(ctx, provable); err != nil {
@@ -198,7 +197,7 @@ func (im *importing) run(ctx context.Context, candidates []legacy.Candidate) (er
 	}
 	var errs []error
 	for i, c := range candidates {
-		errs = append(errs, im.importOne(ctx, c, all[i]))
+		errs = append(errs, im.importOne(ctx, c, news[i], refused[i]))
 	}
 	if !im.Flags.DryRun {
 		errs = append(errs, hintRepair(im.store.Finish(ctx), im.dir))
@@ -206,24 +205,24 @@ func (im *importing) run(ctx context.Context, candidates []legacy.Candidate) (er
 	return errors.Join(errs...)
 }
 
-// importOne imports a candidate unless the mirror already has it, with the evidence that came with it. Without
-// --replace, it refuses a package with different contents.
-func (im *importing) importOne(ctx context.Context, c legacy.Candidate, known evidenced) error {
+// importOne imports a candidate unless the mirror already has it. Without --replace, it refuses a package with
+// different contents. News reports whether the mirror lacks its evidence, and refused is why it can't be imported.
+func (im *importing) importOne(ctx context.Context, c legacy.Candidate, news bool, refused error) error {
 	there, other, err := im.there(ctx, c.ID)
-	if err == nil && known.err != nil {
-		err = &sources.PackageError{ID: c.ID, Source: c.Path, Err: known.err}
+	if err == nil && refused != nil {
+		err = &sources.PackageError{ID: c.ID, Source: c.Path, Err: refused}
 	}
 	if err != nil {
 		return err
 	}
-	stored, how := im.proven(c.ID, known.proof), imported
+	stored, how := im.proven(c), imported
 	if there.Dir != "" {
 		contents, err := c.Contents(ctx)
 		if err != nil {
 			return err
 		}
 		switch same := contents.H1 == there.H1; {
-		case same && !known.news:
+		case same && !news:
 			stored.Dir, stored.H1 = there.Dir, there.H1
 			im.told(c, job.AlreadyThere, stored)
 			return nil
@@ -240,7 +239,7 @@ func (im *importing) importOne(ctx context.Context, c legacy.Candidate, known ev
 		}
 	}
 	if !im.Flags.DryRun {
-		if stored, err = c.Put(ctx, im.store, known.proof); err != nil {
+		if stored, err = c.Put(ctx, im.store); err != nil {
 			return err
 		}
 	}
@@ -270,9 +269,9 @@ func (im *importing) there(ctx context.Context, id sources.PackageID) (s sources
 	return s, (found.Location.Dir != "") != im.request.Unpacked, err
 }
 
-// proven returns a package with what was proved about it.
-func (im *importing) proven(id sources.PackageID, proof sources.Proof) sources.Stored {
-	return sources.Stored{ID: id, Proof: proof, Report: im.Judge().Report(id.Provider, proof)}
+// proven returns a candidate as it would be stored.
+func (im *importing) proven(c legacy.Candidate) sources.Stored {
+	return sources.Stored{ID: c.ID, Proof: c.Proof, Report: im.Judge().Report(c.ID.Provider, c.Proof)}
 }
 
 // told notes the result for a candidate.

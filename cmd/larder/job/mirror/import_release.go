@@ -16,21 +16,20 @@ import (
 	"github.com/larder-cli/larder/sources/trust"
 )
 
-// vouch returns the evidence that builds of providers have beside their archives. It signs what has none.
-func (im *importing) vouch(ctx context.Context, candidates []legacy.Candidate) (map[*legacy.Candidate]*sources.Signed, error) {
+// vouch adds the evidence that builds of providers have beside their archives. It signs what has none.
+func (im *importing) vouch(ctx context.Context, candidates []legacy.Candidate) error {
 	releases, err := legacy.Releases(candidates)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	public, err := im.readKey(im.request.Key, len(releases))
 	if err != nil {
-		return nil, fmt.Errorf("--key: %w", err)
+		return fmt.Errorf("--key: %w", err)
 	}
 	private, err := im.readKey(im.request.SignKey, len(releases))
 	if err != nil {
-		return nil, fmt.Errorf("--sign-key: %w", err)
+		return fmt.Errorf("--sign-key: %w", err)
 	}
-	given := map[*legacy.Candidate]*sources.Signed{}
 	var errs []error
 	for _, r := range releases {
 		signed, err := im.evidenceFor(ctx, r, public, private)
@@ -38,10 +37,10 @@ func (im *importing) vouch(ctx context.Context, candidates []legacy.Candidate) (
 			errs = append(errs, fmt.Errorf("%s: %w", r.SumsPath, err))
 		}
 		for _, c := range r.Archives {
-			given[c] = signed
+			c.Signed = signed
 		}
 	}
-	return given, errors.Join(errs...)
+	return errors.Join(errs...)
 }
 
 // readKey reads the file of a key, unless its name is empty. It fails if there is no release that the key is for.
@@ -181,61 +180,55 @@ func (im *importing) covers(r *legacy.Release, sums []byte, held map[sources.Pac
 	return errors.Join(errs...)
 }
 
-// An evidenced candidate is one with what was proved about it, or with the reason why it is refused.
-type evidenced struct {
-	proof sources.Proof
-	news  bool // the mirror lacks the evidence
-	err   error
-}
-
-// prove verifies a candidate with the evidence that came with it, which may be nil, merged with that in the mirror.
-func (im *importing) prove(ctx context.Context, c *legacy.Candidate, given *sources.Signed) evidenced {
+// prove verifies a candidate with the evidence that came with it, if any, merged with that in the mirror. News reports
+// whether the mirror lacks the evidence. The error is why the candidate is refused.
+func (im *importing) prove(ctx context.Context, c *legacy.Candidate) (news bool, err error) {
+	given := c.Signed
 	kept, err := im.store.Evidence(c.ID.Provider, c.ID.Version)
 	switch {
 	case errors.Is(err, sources.ErrNotFound), given != nil && err != nil:
 		kept = nil
 	case err != nil:
-		return evidenced{err: err}
+		return false, err
 	}
+	const elsewhere = "import it as a different version with --as, or into a different mirror"
 	if c.Kind != legacy.Archive {
 		if kept != nil && !im.request.Unpacked {
 			err := fmt.Errorf("the mirror has signed checksums for %s, which cannot cover an archive that larder packs", c.ID.Release())
-			return evidenced{err: sources.WithHint(err, "import it as a different version with --as, or into a different mirror")}
+			return false, sources.WithHint(err, elsewhere)
 		}
-		return evidenced{}
+		return false, nil
 	}
-	signed, origin := kept, "the mirror's signed checksums"
-	if given != nil {
-		signed, origin = given, given.Origin
+	if given == nil {
+		c.Signed = kept
 	}
-	if signed == nil {
-		return evidenced{}
+	if c.Signed == nil {
+		return false, nil
 	}
 	zh, err := c.ZH(ctx)
 	if err != nil {
-		return evidenced{err: err}
+		return false, err
 	}
-	e := evidenced{}
-	e.proof, err = im.Judge().Prove(ctx, c.ID.Provider, signed, zh)
+	c.Proof, err = im.Judge().Prove(ctx, c.ID.Provider, c.Signed, zh)
 	switch {
 	case err != nil && given != nil: // without hints about the keys of a registry
-		e.err = fmt.Errorf("checking it against %s: %s", origin, sources.Text(err))
-		e.err = sources.WithHint(e.err,
+		err = fmt.Errorf("checking it against %s: %s", given.Origin, sources.Text(err))
+		return false, sources.WithHint(err,
 			"name the file of the publisher's public key with --key, and the checksums of these archives beside them")
 	case err != nil:
-		err = fmt.Errorf("checking it against %s: %w", origin, err)
-		e.err = sources.WithHint(err, "import it as a different version with --as, or into a different mirror")
+		return false, sources.WithHint(fmt.Errorf("checking it against the mirror's signed checksums: %w", err), elsewhere)
 	case given == nil:
-	case e.proof.Name != "" && e.proof.Name != c.ID.Filename(): // that of another platform
-		e.err = fmt.Errorf("%s has its checksum for %s", origin, e.proof.Name)
-	default:
-		merged, err := im.Judge().Merge(ctx, c.ID.Provider, kept, given)
-		e.news = evidence.Digest(merged) != evidence.Digest(kept) // the store warns of a new key
-		if err != nil && !e.news {
-			e.err = sources.WithHint(err,
-				"find out which evidence is right; to accept the new evidence, remove this version from the mirror first")
-		}
+		return false, nil
+	case c.Proof.Name != "" && c.Proof.Name != c.ID.Filename(): // that of another platform
+		return false, fmt.Errorf("%s has its checksum for %s", given.Origin, c.Proof.Name)
 	}
-	c.Vouch(signed)
-	return e
+	merged, err := im.Judge().Merge(ctx, c.ID.Provider, kept, given)
+	if evidence.Digest(merged) != evidence.Digest(kept) { // the store warns of a new key
+		return true, nil
+	}
+	if err != nil {
+		const hint = "find out which evidence is right; to accept the new evidence, remove this version from the mirror first"
+		err = sources.WithHint(err, hint)
+	}
+	return false, err
 }

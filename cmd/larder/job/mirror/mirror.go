@@ -3,6 +3,7 @@
 package mirror
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -38,52 +39,59 @@ func mirrorHere(ctx context.Context, s *site.Site, dir string, opts builder.Opti
 	return m, b, err
 }
 
-// List lists a mirror from its records, without reading packages, or a place.
+// List lists a mirror from its records, without reading packages, or a place by its documents.
 func List(ctx context.Context, s *site.Site, r site.PlaceRequest, typed []string) error {
 	patterns, err := s.ReadPatterns(typed)
 	if err != nil {
 		return err
 	}
-	dir := r.Place
-	if site.IsPlace(dir) {
-		m, err := s.Here(ctx)
-		if err != nil {
-			return err
-		}
-		return listPlace(ctx, m, r, patterns)
+	list, totals := listMirror, "%s%s"
+	if site.IsPlace(r.Place) {
+		list, totals = listPlace, "%s%s, as the place states; no archive was read"
 	}
-	m, b, err := mirrorHere(ctx, s, dir, builder.Options{ReadOnly: true})
+	entries, unread, err := list(ctx, s, r, patterns)
 	if err != nil {
 		return err
+	}
+	s.Output.Mirrored(entries)
+	sum := report.Listed{Packages: len(entries)}
+	for _, e := range entries {
+		sum.Size += e.Size
+		if e.Err != nil {
+			unread = errors.Join(unread, hintDamage(e.Err, r.Place))
+		}
+	}
+	s.Output.Summary(sum)
+	size := ""
+	if sum.Size > 0 { // a place may not state sizes
+		size = ", " + ui.Size(sum.Size)
+	}
+	if sum.Packages > 0 {
+		s.Output.Say(totals, ui.Count(sum.Packages, "package"), size)
+	} else if len(patterns) == 0 && unread == nil {
+		s.Output.Say("%s has no packages", r.Place)
+	}
+	return unread
+}
+
+// listMirror returns the packages of a mirror that patterns select. Those that are damaged have errors.
+func listMirror(
+	ctx context.Context, s *site.Site, r site.PlaceRequest, patterns []site.Pattern,
+) (entries []builder.Entry, unread, err error) {
+	_, b, err := mirrorHere(ctx, s, r.Place, builder.Options{ReadOnly: true})
+	if err != nil {
+		return nil, nil, err
 	}
 	defer b.Close() // which keeps what was learned
-	entries, err := b.List(ctx, builder.ListOptions{Proofs: true, Again: true})
-	if err != nil {
-		return err
+	if entries, err = b.List(ctx, builder.ListOptions{Proofs: true, Again: true}); err != nil {
+		return nil, nil, err
 	}
 	var ids []sources.PackageID
 	for _, e := range entries {
 		ids = append(ids, e.ID)
 	}
 	site.Unmatched(s.Output, patterns, ids)
-	entries = slices.DeleteFunc(entries, func(e builder.Entry) bool { return !site.Selected(patterns, e.ID) })
-	s.Output.Mirrored(entries)
-	sum := report.Listed{Packages: len(entries)}
-	var damaged []error
-	for _, e := range entries {
-		sum.Size += e.Size
-		if e.Err != nil {
-			damaged = append(damaged, hintDamage(e.Err, dir))
-		}
-	}
-	s.Output.Summary(sum)
-	switch {
-	case sum.Packages > 0:
-		s.Output.Say("%s, %s", ui.Count(sum.Packages, "package"), ui.Size(sum.Size))
-	case len(ids) == 0: // otherwise the patterns have had warnings
-		s.Output.Say("the mirror %s has no packages", site.Absolute(m.Dir, dir))
-	}
-	return errors.Join(damaged...)
+	return slices.DeleteFunc(entries, func(e builder.Entry) bool { return !site.Selected(patterns, e.ID) }), nil, nil
 }
 
 // hintDamage adds a hint to an error about a package in the mirror dir, as typed.
@@ -97,22 +105,13 @@ func hintDamage(err error, dir string) error {
 // Verify verifies a mirror, or a place. It returns a [report.FoundError] if it finds a problem, and another error
 // if the verification itself fails.
 func Verify(ctx context.Context, s *site.Site, r site.PlaceRequest, typed []string) error {
-	dir := r.Place
-	if site.IsPlace(dir) {
-		patterns, err := s.ReadPatterns(typed)
-		if err != nil {
-			return err
-		}
-		m, err := s.Here(ctx)
-		if err != nil {
-			return err
-		}
-		return verifyPlace(ctx, m, r, patterns)
+	if site.IsPlace(r.Place) {
+		return verifyPlace(ctx, s, r, typed)
 	}
 	if len(typed) > 0 {
 		return report.Usage(errors.New("all of a directory is verified: patterns are for places"))
 	}
-	m, b, err := mirrorHere(ctx, s, dir, builder.Options{ReadOnly: true})
+	m, b, err := mirrorHere(ctx, s, r.Place, builder.Options{ReadOnly: true})
 	if err != nil {
 		return err
 	}
@@ -123,31 +122,56 @@ func Verify(ctx context.Context, s *site.Site, r site.PlaceRequest, typed []stri
 	if err != nil {
 		return err
 	}
-	s.Output.Findings(report.FindingsOf(v.Findings)...)
-	inMirror := func(s sources.Stored) string {
-		return filepath.ToSlash(strings.TrimPrefix(s.Dir, site.Absolute(m.Dir, dir)+string(filepath.Separator)))
+	all := verified{Root: m, typed: r.Place, findings: report.FindingsOf(v.Findings), sound: v.Sound}
+	all.sum = report.VerifySum{Packages: v.Packages, Bytes: v.Bytes, Unvouched: v.Unvouched}
+	all.called = func(s sources.Stored) string {
+		return filepath.ToSlash(strings.TrimPrefix(s.Dir, site.Absolute(m.Dir, r.Place)+string(filepath.Separator)))
 	}
-	distrusted, hints := m.TrustFindings(m.Accept(ctx, v.Sound), v.Sound, inMirror, dir)
-	problems := len(v.Findings) + distrusted
 	if slices.ContainsFunc(v.Findings, func(f *store.Finding) bool { return b.Remedy(f) != builder.Nothing }) {
 		const does = "fetches damaged packages again, and corrects index.json and VERSION.json"
-		hints = slices.Insert(hints, 0, fmt.Sprintf("larder mirror repair %s %s", site.ShellQuoted(dir), does))
+		all.hint = fmt.Sprintf("larder mirror repair %s %s", site.ShellQuoted(r.Place), does)
 	}
-	all := report.CheckedOf(v.Sound)
-	s.Output.CheckedInDetail(all)
-	sum := report.VerifySum{Packages: v.Packages, Bytes: v.Bytes, Problems: problems, Unvouched: v.Unvouched}
-	s.Output.Summary(sum)
-	read := sum.Text(s.Output)
-	if problems == 0 {
-		s.Output.Say("No problem in %s%s", read, s.Output.Keys(all, "mirror"))
-	} else if text := s.Output.Keys(all, "mirror"); text != "" {
-		s.Output.Say("%s", strings.TrimPrefix(text, ". "))
+	return all.tell(ctx, nil)
+}
+
+// A verified mirror is one that was verified, or a place.
+type verified struct {
+	*site.Root
+	typed    string
+	findings []report.Finding
+	sound    []sources.Stored            // packages without a problem
+	called   func(sources.Stored) string // names a package in messages
+	hint     string                      // about the findings; may be empty
+	sum      report.VerifySum            // except the problems
+}
+
+// tell shows the problems, with packages that the rules of the run don't accept, and what was verified. It returns the
+// error for them. Unread is why a part of a place couldn't be verified.
+func (v verified) tell(ctx context.Context, unread error) error {
+	v.Out.Findings(v.findings...)
+	distrusted, hints := v.TrustFindings(v.Accept(ctx, v.sound), v.sound, v.called, v.typed)
+	if v.hint != "" {
+		hints = slices.Insert(hints, 0, v.hint)
 	}
-	s.Output.KeyList(all, m.SuggestsKeys())
-	if v.Unvouched > 0 {
-		s.Output.Say("%s without signed checksums", ui.Count(v.Unvouched, "package"))
+	v.sum.Problems = len(v.findings) + distrusted
+	all := report.CheckedOf(v.sound)
+	v.Out.CheckedInDetail(all)
+	v.Out.Summary(v.sum)
+	read, keys := v.sum.Text(v.Out), v.Out.Keys(all, "mirror")
+	if v.sum.Problems == 0 && unread == nil {
+		v.Out.Say("No problem in %s%s", read, keys)
+	} else if keys != "" {
+		v.Out.Say("%s", strings.TrimPrefix(keys, ". "))
 	}
-	return report.Found(problems, "problem", "in "+read, hints...)
+	v.Out.KeyList(all, v.SuggestsKeys())
+	if v.sum.Unvouched > 0 {
+		v.Out.Say("%s without signed checksums", ui.Count(v.sum.Unvouched, "package"))
+	}
+	if v.sum.Unread {
+		sync := "larder mirror sync DIR --from " + site.ShellQuoted(v.typed) + " --cache CACHE"
+		v.Out.Say("Archives were looked for, and not read. To verify their contents, run %s, with two empty directories", sync)
+	}
+	return cmp.Or(unread, report.Found(v.sum.Problems, "problem", "in "+read, hints...))
 }
 
 // Index reads all archives and uses no hash records, because it repairs mirrors with

@@ -1,6 +1,7 @@
 package mirror
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -126,7 +127,7 @@ func readPublishable(ctx context.Context, m *site.Root, typed string, patterns [
 			all.has[e.ID] = true
 			all.selected++
 		}
-		zh := job.HashOf(sources.ZH, e.Hashes)
+		zh := cmp.Or(sources.HashesOf(sources.ZH, e.Hashes)...)
 		if e.Unpacked {
 			unpacked++
 			continue

@@ -11,23 +11,12 @@ import (
 	"time"
 
 	"github.com/larder-cli/larder/cmd/larder/job"
-	"github.com/larder-cli/larder/cmd/larder/report"
-	"github.com/larder-cli/larder/cmd/larder/site"
 	"github.com/larder-cli/larder/fsmirror/builder"
 	"github.com/larder-cli/larder/sources"
 )
 
-// An openedMirror is the mirror of a server, opened for writing only while something is stored, so that other commands can
+// A writing is the mirror of a server, opened for writing only while something is stored, so that other commands can
 // also write to it.
-type openedMirror struct {
-	*site.Root
-	dir string
-
-	mu   sync.Mutex
-	last *writing // nil while nothing is stored
-}
-
-// A writing is a mirror that is open for writing.
 type writing struct {
 	*builder.Builder
 	users int
@@ -38,35 +27,35 @@ type writing struct {
 }
 
 // use opens the mirror. The caller calls done when it needs it no longer.
-func (o *openedMirror) use(ctx context.Context) (w *writing, done func(), err error) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if o.last == nil || o.last.Moved() { // those who use a moved one may end
-		b, err := job.OpenMirror(ctx, o.Root, o.dir, builder.Options{})
+func (u *upstream) use(ctx context.Context) (w *writing, done func(), err error) {
+	u.opening.Lock()
+	defer u.opening.Unlock()
+	if u.open == nil || u.open.Moved() { // those who use a moved one may end
+		b, err := job.OpenMirror(ctx, u.Root, u.serving.dir, builder.Options{})
 		if err != nil {
 			return nil, nil, err
 		}
-		o.last = &writing{Builder: b}
+		u.open = &writing{Builder: b}
 	}
-	w = o.last
+	w = u.open
 	w.users++
 	return w, func() {
-		o.mu.Lock()
-		defer o.mu.Unlock()
+		u.opening.Lock()
+		defer u.opening.Unlock()
 		if w.users--; w.users > 0 {
 			return
 		}
 		if err := w.Close(); err != nil {
-			o.Output.WarnOf(err)
+			u.Output.WarnOf(err)
 		}
-		if o.last == w {
-			o.last = nil
+		if u.open == w {
+			u.open = nil
 		}
 	}, nil
 }
 
 // finish updates the index after a package was stored. Packages that are stored at the same time share an update.
-func (o *openedMirror) finish(ctx context.Context, w *writing, id sources.PackageID) error {
+func (u *upstream) finish(ctx context.Context, w *writing, id sources.PackageID) error {
 	begun := w.updates.Load()
 	w.updating.Lock()
 	defer w.updating.Unlock()
@@ -75,70 +64,60 @@ func (o *openedMirror) finish(ctx context.Context, w *writing, id sources.Packag
 		w.err = w.Finish(ctx)
 	}
 	if w.err != nil && w.Indexed(id) {
-		o.Output.WarnAll(sources.Errors(w.err)) // they are about other packages
+		u.Output.WarnAll(sources.Errors(w.err)) // they are about other packages
 		return nil
 	}
 	return w.err
 }
 
-// A budget limits the size of a mirror: the packages that were not served for the longest time are removed.
-type budget struct {
-	most   int64
-	locked func(context.Context) (map[sources.Release]bool, error) // packages that stay now
-	admit  func(sources.Provider) error                            // fails for providers that can't be fetched
-
-	removing sync.Mutex
-	mu       sync.Mutex
-	last     map[sources.PackageID]time.Time // when a package was served last, in this run
-}
-
-func (b *budget) served(id sources.PackageID, at time.Time) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.last[id] = at
+// served notes that a client got a package.
+func (u *upstream) served(id sources.PackageID, at time.Time) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if u.limit > 0 {
+		u.last[id] = at
+	}
 }
 
 // lastServed returns when a package was served last, or stored.
-func (b *budget) lastServed(e builder.Entry) time.Time {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if at := b.last[e.ID]; at.After(e.Since) {
+func (u *upstream) lastServed(e builder.Entry) time.Time {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if at := u.last[e.ID]; at.After(e.Since) {
 		return at
 	}
 	return e.Since
 }
 
 // replaceable reports whether a package could be fetched again. Those that were imported from files could not.
-func (b *budget) replaceable(e builder.Entry) bool {
+func (u *upstream) replaceable(e builder.Entry) bool {
 	imported := e.Origin != "" && !strings.Contains(e.Origin, "://")
-	return !imported && b.admit(e.ID.Provider) == nil
+	return !imported && u.admit(e.ID.Provider) == nil
 }
 
-// keep removes packages until the mirror is within the budget, but not the one that was just stored, if there is one.
-func (b *budget) keep(ctx context.Context, in *builder.Builder, stored sources.PackageID, out *report.Output) error {
-	b.removing.Lock()
-	defer b.removing.Unlock()
+// keep removes the packages that were not served for the longest time until the mirror is within its limit, but not
+// the one that was just stored, if there is one.
+func (u *upstream) keep(ctx context.Context, in *builder.Builder, stored sources.PackageID) error {
+	u.removing.Lock()
+	defer u.removing.Unlock()
 	entries, err := in.List(ctx, builder.ListOptions{})
-	if err != nil || sizeOf(entries) <= b.most {
+	if err != nil || sizeOf(entries) <= u.limit {
 		return err
 	}
 	if entries, err = in.List(ctx, builder.ListOptions{Proofs: true}); err != nil {
 		return err
 	}
-	locked, err := b.locked(ctx)
+	locked, err := u.locked(ctx)
 	if err != nil { // then what must stay is unknown
-		out.WarnOf(fmt.Errorf("--max-size removes nothing: %w", err))
+		u.Output.WarnOf(fmt.Errorf("--max-size removes nothing: %w", err))
 		return nil
 	}
-	plan := &builder.Plan{Size: sizeOf(entries)}
+	plan := &builder.Plan{Size: sizeOf(entries), Evicts: true}
 	slices.SortStableFunc(entries, func(x, y builder.Entry) int {
-		return cmp.Or(b.lastServed(x).Compare(b.lastServed(y)), x.ID.Compare(y.ID))
+		return cmp.Or(u.lastServed(x).Compare(u.lastServed(y)), x.ID.Compare(y.ID))
 	})
 	for _, e := range entries {
-		if plan.Size-plan.Freed <= b.most {
-			break
-		}
-		if e.ID != stored && !locked[e.ID.Release()] && b.replaceable(e) {
+		if plan.Size-plan.Freed > u.limit && e.ID != stored && !locked[e.ID.Release()] && u.replaceable(e) {
 			plan.Remove = append(plan.Remove, e)
 			plan.Freed += e.Size
 		}
@@ -146,9 +125,8 @@ func (b *budget) keep(ctx context.Context, in *builder.Builder, stored sources.P
 	if len(plan.Remove) == 0 {
 		return nil
 	}
-	plan.Evicts = true
 	gone, err := in.Prune(ctx, plan)
-	out.Evicted(gone)
+	u.Output.Evicted(gone)
 	return err
 }
 

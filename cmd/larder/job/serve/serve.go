@@ -232,7 +232,7 @@ func (v *serving) loadCertificate() error {
 	if err != nil {
 		return fmt.Errorf("--key: %w", err)
 	}
-	certificate, err := endpoint.Load(cert, key, endpoint.CertificateOptions{Host: v.host, Warn: v.Output.WarnOf})
+	certificate, err := endpoint.Load(cert, key, v.host, v.Output.WarnOf)
 	if err != nil {
 		return err
 	}
@@ -393,5 +393,5 @@ func (v *serving) report(r server.Served) {
 	if v.upstream != nil && r.Package != nil {
 		v.upstream.served(*r.Package, r.Time)
 	}
-	v.Output.Served(report.ServedOf(r))
+	v.Output.Served(r)
 }

@@ -24,32 +24,32 @@ import (
 )
 
 // An upstream is the installation methods of the configuration, as what a served mirror lacks comes from. It is a
-// [server.Upstream].
+// [server.Upstream], and keeps the mirror within its limit.
 type upstream struct {
 	*site.Root
 	serving *serving
-	store   *openedMirror
-	budget  *budget // nil if the mirror has no limit
 	renewed time.Duration
+	limit   int64 // of the mirror, in bytes; 0 if there is none
 
-	mu     sync.Mutex
-	source sources.Source
-	made   time.Time
+	opening sync.Mutex
+	open    *writing // nil while nothing is stored
+
+	removing sync.Mutex
+	mu       sync.Mutex
+	source   sources.Source
+	made     time.Time
+	last     map[sources.PackageID]time.Time // when a package was served last, in this run
 }
 
 // newUpstream returns the upstream of a mirror that is being served.
 func newUpstream(ctx context.Context, m *site.Root, v *serving) (*upstream, error) {
-	store := &openedMirror{Root: m, dir: v.dir}
-	u := &upstream{Root: m, serving: v, store: store, renewed: v.request.Fresh / 2}
-	if v.request.MaxSize > 0 {
+	u := &upstream{Root: m, serving: v, renewed: v.request.Fresh / 2, limit: v.request.MaxSize}
+	u.last = map[sources.PackageID]time.Time{}
+	if u.limit > 0 {
 		m.Flags.Recursive = true // for lock files, which are read again before each removal
-		locked := func(ctx context.Context) (map[sources.Release]bool, error) {
-			return lockedBelow(ctx, m.Site, v.request.KeepLockedBy)
-		}
-		if _, err := locked(ctx); err != nil {
+		if _, err := u.locked(ctx); err != nil {
 			return nil, err
 		}
-		u.budget = &budget{most: v.request.MaxSize, locked: locked, admit: u.admit, last: map[sources.PackageID]time.Time{}}
 	}
 	expected := u.expected()
 	m.Expected = func(host string) bool { return slices.Contains(expected, host) }
@@ -57,14 +57,15 @@ func newUpstream(ctx context.Context, m *site.Root, v *serving) (*upstream, erro
 	return u, err
 }
 
-// lockedBelow returns the versions that lock files select: those at paths, as typed, and those of the root modules below. It
+// locked returns the versions that lock files select: those of the request, and those of the root modules below. It
 // fails if a file is unreadable, because its packages might be removed, and if there are none.
-func lockedBelow(ctx context.Context, s *site.Site, paths []string) (map[sources.Release]bool, error) {
+func (u *upstream) locked(ctx context.Context) (map[sources.Release]bool, error) {
+	paths := u.serving.request.KeepLockedBy
 	if len(paths) == 0 {
 		return nil, nil
 	}
 	locked := map[sources.Release]bool{}
-	inputs, err := (&job.Wanted{Site: s, Paths: paths}).Inputs(ctx)
+	inputs, err := (&job.Wanted{Site: u.Site, Paths: paths}).Inputs(ctx)
 	for _, in := range inputs {
 		selected, readErr := job.SelectedBy(in.LockPath)
 		err = errors.Join(err, readErr)
@@ -253,12 +254,6 @@ func (u *upstream) signedArchives(
 	return all, nil
 }
 
-// tooLarge is the error of an archive of more than limit bytes.
-func tooLarge(limit int64) error {
-	err := fmt.Errorf("%w: %w", server.ErrTooLarge, &disk.LimitError{Path: "the archive", Limit: limit})
-	return sources.WithHint(err, "a larger --max-size of the server would allow it")
-}
-
 // Fetch implements [server.Upstream].
 func (u *upstream) Fetch(ctx context.Context, id sources.PackageID, to *server.Arrival) (err error) {
 	defer func() {
@@ -272,14 +267,14 @@ func (u *upstream) Fetch(ctx context.Context, id sources.PackageID, to *server.A
 	if err != nil {
 		return err
 	}
-	b, done, err := u.store.use(ctx)
+	b, done, err := u.use(ctx)
 	if err != nil {
 		return err
 	}
 	defer done()
 	defer func() {
-		if u.budget != nil && (err == nil || disk.IsFull(err)) { // the next try may have room
-			if err := u.budget.keep(ctx, b.Builder, id, u.Output); err != nil {
+		if u.limit > 0 && (err == nil || disk.IsFull(err)) { // the next try may have room
+			if err := u.keep(ctx, b.Builder, id); err != nil {
 				u.Output.WarnOf(err) // the archive was stored
 			}
 		}
@@ -290,33 +285,27 @@ func (u *upstream) Fetch(ctx context.Context, id sources.PackageID, to *server.A
 	}
 	opts := u.InstallerOptions(func(e acquire.Event) { u.Output.Event(e) }).Options
 	request := acquire.Request{ID: id, Purpose: sources.ToStore, Observer: func(now sources.Arriving) error {
-		if limit := u.serving.request.MaxSize; limit > 0 && max(now.Done, now.Size) > limit {
-			return tooLarge(limit)
+		if u.limit > 0 && max(now.Done, now.Size) > u.limit {
+			err := fmt.Errorf("%w: %w", server.ErrTooLarge, &disk.LimitError{Path: "the archive", Limit: u.limit})
+			return sources.WithHint(err, "a larger --max-size of the server would allow it")
 		}
 		return to.Observe(now)
 	}}
 	if _, err = acquire.New(from, b.Builder, u.Client, opts).Acquire(ctx, request, held); err != nil {
 		return err
 	}
-	return u.store.finish(ctx, b, id)
+	return u.finish(ctx, b, id)
 }
 
-// trim brings a mirror within its budget that another server, or another command, has filled.
+// trim brings a mirror within its limit that another server, or another command, has filled.
 func (u *upstream) trim(ctx context.Context) error {
-	if u.budget == nil {
+	if u.limit == 0 {
 		return nil
 	}
-	b, done, err := u.store.use(ctx)
+	b, done, err := u.use(ctx)
 	if err != nil {
 		return err
 	}
 	defer done()
-	return u.budget.keep(ctx, b.Builder, sources.PackageID{}, u.Output)
-}
-
-// served notes that a client got a package.
-func (u *upstream) served(id sources.PackageID, at time.Time) {
-	if u.budget != nil {
-		u.budget.served(id, at)
-	}
+	return u.keep(ctx, b.Builder, sources.PackageID{})
 }
