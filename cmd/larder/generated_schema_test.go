@@ -12,6 +12,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/larder-cli/larder/cmd/larder/job/ask"
 	"github.com/larder-cli/larder/cmd/larder/line"
 	"github.com/larder-cli/larder/cmd/larder/report"
 	"github.com/larder-cli/larder/fsmirror/bundle"
@@ -27,8 +28,9 @@ var objects = []report.Object{
 	report.Forgotten{}, report.Released{}, report.Removal{}, report.MirrorRemoval{}, report.Mirrored{}, report.Document{},
 	report.Difference{}, report.Pushed{}, report.Bundled{}, report.BundledRemoval{},
 	report.Payload{}, Manifest{}, report.Version{}, line.Help{},
-	report.Topic{}, line.GlobalFlags{}, report.ExitStatus{}, report.ConfigFile{}, report.ConfigVariable{},
-	report.Completion{}, report.Explanation{}, report.Release{}, report.EngineChoice{}, report.ConfigMethod{}, report.Setting{}, report.Outdated{}, report.Exchange{}, report.Serving{}, report.Served{}, report.Summary{},
+	report.Topic{}, line.GlobalFlags{}, report.ExitStatus{}, ask.ConfigFile{}, ask.ConfigVariable{},
+	report.Completion{}, ask.Explanation{}, ask.Release{}, ask.EngineChoice{}, ask.ConfigMethod{}, ask.Setting{}, ask.Outdated{},
+	report.Exchange{}, report.Serving{}, report.Served{}, report.Summary{},
 }
 
 // summaries are the types of what commands add to the summary.
@@ -36,7 +38,7 @@ var summaries = []any{
 	report.InstallSum{}, report.LockSum{}, report.FillSum{}, report.VerifySum{}, report.RepairSum{},
 	report.CacheTotal{}, report.PruneSum{}, report.Listed{},
 	report.Forgot{}, report.BundleSum{}, report.ImportSum{}, report.Indexed{}, report.Compared{}, report.PushSum{},
-	report.ShimSum{}, report.Diagnosed{}, report.Releases{}, report.OutdatedSum{}, report.CheckSum{}, report.ServeSum{},
+	report.ShimSum{}, report.Diagnosed{}, ask.Releases{}, ask.OutdatedSum{}, report.CheckSum{}, report.ServeSum{},
 }
 
 // A Manifest has the members of a [report.Manifest], which encodes itself.
@@ -225,7 +227,7 @@ func quoted(value any) string {
 // The list of objects has every type that is one.
 func TestObjectsAreListed(t *testing.T) {
 	var found, listed []string
-	for _, dir := range []string{"report", "line"} {
+	for _, dir := range []string{"report", "line", "job/ask"} {
 		files, err := filepath.Glob(filepath.Join(dir, "*.go"))
 		sourcetest.Check(t, err)
 		for _, file := range files {

@@ -25,9 +25,9 @@ type Bundled struct {
 }
 
 // Cells implements [Row].
-func (b Bundled) Cells(*Output) []cell {
-	return append(b.cells(), sizeColumn.of(ui.Size(b.Size)),
-		cell{ui.Column{Head: "EVIDENCE"}, ui.Plain.Of(b.evidence)})
+func (b Bundled) Cells(*Output) []Cell {
+	return append(b.cells(), sizeColumn.Of(ui.Size(b.Size)),
+		Cell{ui.Column{Head: "EVIDENCE"}, ui.Plain.Of(b.evidence)})
 }
 
 func bundledOf(p bundle.Package) Bundled {
@@ -42,7 +42,7 @@ type BundledRemoval struct {
 }
 
 // Cells implements [Row].
-func (r BundledRemoval) Cells(*Output) []cell { return marked(removedMark, r.cells()...) }
+func (r BundledRemoval) Cells(*Output) []Cell { return marked(removedMark, r.cells()...) }
 
 // removedMark is the first cell of rows of packages that are removed.
 var removedMark = ui.Removed.Of(" -")
@@ -200,11 +200,11 @@ type Payload struct {
 }
 
 // Cells implements [Row].
-func (p Payload) Cells(o *Output) []cell {
+func (p Payload) Cells(o *Output) []Cell {
 	if p.did == bundle.Known && o.Level != Verbose {
 		return nil
 	}
-	return []cell{
+	return []Cell{
 		{Span: marks[p.did]},
 		{ui.Column{}, ui.Bold.Of(p.of.String())},
 		{ui.Column{Right: true}, ui.Plain.Of(ui.Count(p.Files, "file"))},

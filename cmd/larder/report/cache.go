@@ -71,7 +71,7 @@ func CachedOf(e cachedir.Entry, problem store.Kind) Cached {
 }
 
 // Cells implements [Row].
-func (c Cached) Cells(o *Output) []cell {
+func (c Cached) Cells(o *Output) []Cell {
 	verified := c.As()
 	switch {
 	case c.Problem != "":
@@ -79,12 +79,12 @@ func (c Cached) Cells(o *Output) []cell {
 	case c.Changed:
 		verified = ChangedSince
 	}
-	return append(c.cells(), sizeColumn.of(ui.Size(c.Size)), c.lastUsed(),
-		cell{ui.Column{Head: "USED BY"}, ui.Plain.Of(c.users())}, verifiedColumn.of(verified), c.signedBy(o))
+	return append(c.cells(), sizeColumn.Of(ui.Size(c.Size)), c.lastUsed(),
+		Cell{ui.Column{Head: "USED BY"}, ui.Plain.Of(c.users())}, verifiedColumn.Of(verified), c.signedBy(o))
 }
 
 // lastUsed returns the cell with the last use.
-func (c CachedSize) lastUsed() cell { return usedColumn.of(ui.Since(c.Used, time.Now())) }
+func (c CachedSize) lastUsed() Cell { return usedColumn.Of(ui.Since(c.Used, time.Now())) }
 
 // users describes the users of a package: known root modules, or else the directories that
 // share its files by hard links.
@@ -122,14 +122,14 @@ var reasons = map[string]string{
 }
 
 // Cells implements [Row].
-func (r Removal) Cells(*Output) []cell {
+func (r Removal) Cells(*Output) []Cell {
 	why := cmp.Or(reasons[r.Reason], r.users())
 	if r.Reason == string(cachedir.Everything) && len(r.Roots) > 0 {
 		why = "used by " + why
 	}
 	// What is freed is less than the size if root modules share files with the package.
-	frees := cell{ui.Column{Head: "FREES", Right: true}, ui.Plain.Of(ui.Size(r.Freed))}
-	return append(r.cells(), frees, r.lastUsed(), cell{ui.Column{Head: "REASON"}, ui.Plain.Of(why)})
+	frees := Cell{ui.Column{Head: "FREES", Right: true}, ui.Plain.Of(ui.Size(r.Freed))}
+	return append(r.cells(), frees, r.lastUsed(), Cell{ui.Column{Head: "REASON"}, ui.Plain.Of(why)})
 }
 
 // Removals shows packages that were removed, or that would be if they are planned.
@@ -150,8 +150,8 @@ type CacheUsage struct {
 }
 
 // Cells implements [Row].
-func (u CacheUsage) Cells(*Output) []cell {
-	return []cell{
+func (u CacheUsage) Cells(*Output) []Cell {
+	return []Cell{
 		{Span: ui.Plain.Of("  " + u.What)},
 		{ui.Column{Right: true}, ui.Plain.Of(strconv.Itoa(u.Count))},
 		{ui.Column{Right: true}, ui.Plain.Of(ui.Size(u.Bytes))},

@@ -34,7 +34,7 @@ func ImportedFrom(c legacy.Candidate, how string, did bundle.How, s sources.Stor
 }
 
 // Cells implements [Row].
-func (i Imported) Cells(o *Output) []cell {
+func (i Imported) Cells(o *Output) []Cell {
 	if i.did == bundle.Known && o.Level != Verbose {
 		return nil
 	}
@@ -45,7 +45,7 @@ func (i Imported) Cells(o *Output) []cell {
 		from = "from " + o.Shorten(i.Path)
 	}
 	return marked(marks[i.did],
-		append(i.cells(), sizeColumn.of(size), verifiedColumn.of(i.As()), cell{ui.Column{}, ui.Faint.Of(from)})...)
+		append(i.cells(), sizeColumn.Of(size), verifiedColumn.Of(i.As()), Cell{ui.Column{}, ui.Faint.Of(from)})...)
 }
 
 // An ImportSum is the summary of an import into a mirror or a plugin cache.

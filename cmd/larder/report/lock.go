@@ -58,7 +58,7 @@ func LockChangeOf(d lockfile.Difference, packages []installer.Outcome, module st
 }
 
 // Cells implements [Row].
-func (c LockChange) Cells(o *Output) []cell {
+func (c LockChange) Cells(o *Output) []Cell {
 	mark, version := ui.Changed.Of(" ~"), c.Version
 	switch c.Was {
 	case "":
@@ -67,7 +67,7 @@ func (c LockChange) Cells(o *Output) []cell {
 	default:
 		version = c.Was + " → " + version
 	}
-	return []cell{
+	return []Cell{
 		{Span: mark},
 		{ui.Column{}, ui.Plain.Of(c.module)},
 		{ui.Column{}, ui.Bold.Of(c.Provider)},
@@ -174,9 +174,9 @@ func (c LockChange) Finding(file string, line int) Finding {
 }
 
 // Cells implements [Row], for the table of lock --check. The place has the format of compilers, so that editors can open it.
-func (f Finding) Cells(o *Output) []cell {
+func (f Finding) Cells(o *Output) []Cell {
 	place := o.ShortenHere(f.Place().String())
-	return []cell{{Span: ui.Plain.Of(place)}, {Span: ui.Bold.Of(f.Provider + " " + f.Version)}, {Span: ui.Plain.Of(f.Text)}}
+	return []Cell{{Span: ui.Plain.Of(place)}, {Span: ui.Bold.Of(f.Provider + " " + f.Version)}, {Span: ui.Plain.Of(f.Text)}}
 }
 
 // A LockDiff is the change of a lock file as a patch.

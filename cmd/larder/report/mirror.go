@@ -39,10 +39,10 @@ func MirroredOf(e builder.Entry) Mirrored {
 }
 
 // Cells implements [Row].
-func (m Mirrored) Cells(o *Output) []cell { return append(m.cells(), m.signedBy(o)) }
+func (m Mirrored) Cells(o *Output) []Cell { return append(m.cells(), m.signedBy(o)) }
 
 // cells returns the cells that all tables of a mirror's packages have.
-func (m Mirrored) cells() []cell {
+func (m Mirrored) cells() []Cell {
 	verdict := m.As()
 	switch {
 	case m.Damaged:
@@ -62,8 +62,8 @@ func (m Mirrored) cells() []cell {
 	if !m.Since.IsZero() {
 		since = ui.Since(m.Since, time.Now())
 	}
-	return append(m.PackageID.cells(), sizeColumn.of(size), cell{ui.Column{Head: "ADDED"}, ui.Faint.Of(since)},
-		verifiedColumn.of(verdict))
+	return append(m.PackageID.cells(), sizeColumn.Of(size), Cell{ui.Column{Head: "ADDED"}, ui.Faint.Of(since)},
+		verifiedColumn.Of(verdict))
 }
 
 // Mirrored shows packages in a mirror.
@@ -81,7 +81,7 @@ type MirrorRemoval struct {
 }
 
 // Cells implements [Row].
-func (r MirrorRemoval) Cells(*Output) []cell {
+func (r MirrorRemoval) Cells(*Output) []Cell {
 	if r.besides {
 		return marked(removedMark, r.cells()...)
 	}

@@ -340,7 +340,7 @@ func (o *Output) Fail(ctx context.Context, err error) {
 	}
 	if ctx.Err() != nil {
 		const text = "interrupted"
-		o.tell(Finding{Severity: Broken, Text: text, module: o.module, line: text + after("; ", o.leaves)})
+		o.tell(Finding{Severity: Broken, Text: text, module: o.module, line: text + Labeled("; ", o.leaves)})
 		return
 	}
 	o.gather(func() { o.tell(o.ErrorFindings(err)...) })

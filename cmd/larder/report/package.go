@@ -25,8 +25,8 @@ func InJSON(id sources.PackageID) PackageID {
 }
 
 // cells returns the first cells of a row about the package.
-func (p PackageID) cells() []cell {
-	return []cell{providerColumn.of(p.Provider), versionColumn.of(p.Version), platformColumn.of(p.Platform)}
+func (p PackageID) cells() []Cell {
+	return []Cell{ProviderColumn.Of(p.Provider), VersionColumn.Of(p.Version), platformColumn.Of(p.Platform)}
 }
 
 // text names the package.
@@ -125,10 +125,10 @@ func (o *Output) changes(changes []Change) {
 type heading string
 
 // Cells implements [Row].
-func (h heading) Cells(*Output) []cell { return []cell{{Span: ui.Bold.Of(string(h))}} }
+func (h heading) Cells(*Output) []Cell { return []Cell{{Span: ui.Bold.Of(string(h))}} }
 
 // Cells implements [celled].
-func (c Change) Cells(o *Output) []cell {
+func (c Change) Cells(o *Output) []Cell {
 	mark, id := ui.Added.Of(" +"), InJSON(c.Package.ID)
 	module, size, verified, how, from := "", "", verifiedAs(c.Package.Report), "", ""
 	switch {
@@ -152,10 +152,10 @@ func (c Change) Cells(o *Output) []cell {
 	if o.Level == Verbose {
 		how, from = ui.Together(string(c.How), string(c.Link)), c.Source
 	}
-	return append([]cell{{Span: ui.Plain.Of(module)}}, marked(mark,
-		providerColumn.of(id.Provider), versionColumn.of(id.Version),
-		cell{platformColumn.Column, ui.Faint.Of(id.Platform)}, sizeColumn.of(size), verifiedColumn.of(verified), cell{ui.Column{}, ui.Faint.Of(how)},
-		cell{ui.Column{}, ui.Faint.Of(from)})...)
+	return append([]Cell{{Span: ui.Plain.Of(module)}}, marked(mark,
+		ProviderColumn.Of(id.Provider), VersionColumn.Of(id.Version),
+		platformColumn.Painted(ui.Faint, id.Platform), sizeColumn.Of(size), verifiedColumn.Of(verified), Cell{ui.Column{}, ui.Faint.Of(how)},
+		Cell{ui.Column{}, ui.Faint.Of(from)})...)
 }
 
 // Resolved writes how many providers were resolved, if sources were queried for versions and

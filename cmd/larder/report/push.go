@@ -19,7 +19,7 @@ type Pushed struct {
 }
 
 // Cells implements [Row].
-func (p Pushed) Cells(*Output) []cell {
+func (p Pushed) Cells(*Output) []Cell {
 	did := string(p.Did)
 	switch {
 	case p.Did == publish.Kept:
@@ -31,7 +31,7 @@ func (p Pushed) Cells(*Output) []cell {
 	if p.Did != publish.Removed {
 		size = ui.Size(p.Size)
 	}
-	return append(p.cells(), sizeColumn.of(size), cell{ui.Column{Head: "PUSHED"}, ui.Plain.Of(did)})
+	return append(p.cells(), sizeColumn.Of(size), Cell{ui.Column{Head: "PUSHED"}, ui.Plain.Of(did)})
 }
 
 // Pushed shows the changes of a place, and counts them.

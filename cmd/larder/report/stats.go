@@ -20,9 +20,9 @@ type ProviderTotal struct {
 }
 
 // Cells implements [Row].
-func (t ProviderTotal) Cells(*Output) []cell {
-	return []cell{
-		providerColumn.of(t.Provider),
+func (t ProviderTotal) Cells(*Output) []Cell {
+	return []Cell{
+		ProviderColumn.Of(t.Provider),
 		{ui.Column{Head: "SIZE", Right: true}, ui.Plain.Of(ui.Size(t.Size))},
 		{ui.Column{Head: "VERSIONS", Right: true}, ui.Plain.Of(strconv.Itoa(t.Versions))},
 		{ui.Column{Head: "PACKAGES", Right: true}, ui.Plain.Of(strconv.Itoa(t.Packages))},

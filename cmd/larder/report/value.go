@@ -35,7 +35,7 @@ type Row interface {
 
 // A celled is a row of a table, which programs may not get.
 type celled interface {
-	Cells(o *Output) []cell // nil for a row that only programs get
+	Cells(o *Output) []Cell // nil for a row that only programs get
 }
 
 // Show writes a value as a result.

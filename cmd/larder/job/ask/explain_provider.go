@@ -23,13 +23,13 @@ func explainProvider(ctx context.Context, s *site.Site, dir, address string, all
 		return err
 	}
 	defer done()
-	e := report.Explanation{
+	e := Explanation{
 		Provider: q.req.Provider.String(), Engine: string(q.Config.Engine), Because: q.Chosen.Because(q.Config.Tilde),
-		Required: []report.Constraint{}, Installed: sources.Texts(q.installed), Cached: sources.Texts(q.cached), Methods: q.methodAnswers(), Newer: []report.Excluded{}, Advice: []report.Advice{},
-		Unread: q.unread, Command: q.again("install"), UpgradeCommand: q.again("install --upgrade"),
+		Required: []Constraint{}, Installed: sources.Texts(q.installed), Cached: sources.Texts(q.cached), Methods: q.answers, Newer: []Excluded{}, Advice: []Advice{},
+		Unread: q.unread,
 	}
 	for _, from := range q.req.From {
-		e.Required = append(e.Required, report.ConstraintOf(from))
+		e.Required = append(e.Required, constraintOf(from))
 	}
 	if q.locked != (sources.Version{}) {
 		e.Locked, e.LockedAt = q.locked.String(), report.Place{File: q.LockPath, Line: q.Lock.Block(q.req.Provider)}
@@ -44,40 +44,11 @@ func explainProvider(ctx context.Context, s *site.Site, dir, address string, all
 		err = errors.Join(err, q.Root.Explain(plan.err))
 	}
 	if e.Unmanaged = q.unmanaged(); e.Unmanaged != "" {
-		e.Why, e.Chosen, e.From, e.Newer, e.Advice = "none: "+e.Unmanaged, "", "", []report.Excluded{}, []report.Advice{}
+		e.Why, e.Chosen, e.From, e.Newer, e.Advice = "none: "+e.Unmanaged, "", "", []Excluded{}, []Advice{}
 	}
 	e.Unknown = append([]string{}, q.unknown...)
-	q.Output.Explained(e, all)
+	q.show(e, all)
 	return errors.Join(append(q.errs, err)...)
-}
-
-// methodAnswers returns the answers of the methods.
-func (q *question) methodAnswers() []report.MethodAnswer {
-	all := []report.MethodAnswer{}
-	for _, a := range q.answers {
-		one := report.MethodAnswer{
-			Method: a.name, Implied: a.configured == nil, Used: a.Applies, Asked: a.queried, Versions: len(a.Listing.Versions),
-			Newest: newestOf(a.Listing.Versions).String(),
-		}
-		if m := a.configured; m != nil {
-			one.Place = report.Place{File: q.Config.Tilde(m.File), Line: m.Line}
-		}
-		if a.hiding != "" {
-			one.Hidden = q.Brief(a.hiding)
-		} else if a.By != nil {
-			one.Pattern = a.By.String()
-		}
-		switch {
-		case errors.Is(a.Err, sources.ErrOffline):
-			one.Problem = "not queried (--offline)"
-		case errors.Is(a.Err, sources.ErrNotFound):
-			one.Absent = true
-		case a.Err != nil:
-			one.Problem = "no answer: " + q.causeOf(a.Err)
-		}
-		all = append(all, one)
-	}
-	return all
 }
 
 // causeOf returns an error without the provider, which is known.
@@ -101,7 +72,7 @@ func (q *question) plan(ctx context.Context, req sources.Requirement, upgrade bo
 }
 
 // describeChoice says which version install chooses, and why.
-func (q *question) describeChoice(e *report.Explanation, plan, upgrade planned) {
+func (q *question) describeChoice(e *Explanation, plan, upgrade planned) {
 	if upgrade.err == nil && q.required {
 		e.Upgrade = upgrade.Version.String()
 	}
@@ -157,8 +128,8 @@ func (q *question) limits(chosen sources.Version) string {
 func (q *question) reasonOf(err error) string {
 	var reasons []string
 	for _, a := range q.answers {
-		if a.Applies && a.Err != nil && !errors.Is(a.Err, sources.ErrNotFound) && !errors.Is(a.Err, sources.ErrOffline) {
-			reasons = append(reasons, a.name+" doesn't answer")
+		if a.Used && a.Asked && a.Problem != "" {
+			reasons = append(reasons, a.Method+" doesn't answer")
 		}
 	}
 	if len(reasons) > 0 {
@@ -221,7 +192,7 @@ func (q *question) obstacle(p planned) string {
 
 // describeOthers says why versions are not chosen: the one that the user asks about, or else all newer ones. It says
 // what to change to get the newest.
-func (q *question) describeOthers(ctx context.Context, e *report.Explanation, plan, upgrade planned) {
+func (q *question) describeOthers(ctx context.Context, e *Explanation, plan, upgrade planned) {
 	var newest *installer.Candidate
 	found, asks := false, q.asked != sources.Version{}
 	for _, w := range q.candidates() {
@@ -239,22 +210,22 @@ func (q *question) describeOthers(ctx context.Context, e *report.Explanation, pl
 		q.addExcluded(e, w, plan)
 	}
 	if !found && asks {
-		e.Newer = append(e.Newer, report.Excluded{Versions: []string{q.asked.String()}, Rule: string(installer.NotOffered), Why: "no source has this version"})
+		e.Newer = append(e.Newer, Excluded{Versions: []string{q.asked.String()}, Rule: string(installer.NotOffered), Why: "no source has this version"})
 	}
 	excluded, is := errors.AsType[*installer.ExcludedError](plan.err)
 	switch {
 	case !asks && q.obstacle(upgrade) != "":
 		e.Advice = append(e.Advice, q.adviseOther(ctx)...)
 	case !asks && is && excluded.Locked && upgrade.err == nil:
-		e.Advice = []report.Advice{{Version: upgrade.Version.String(), Paste: q.again("install --upgrade")}}
+		e.Advice = []Advice{{Version: upgrade.Version.String(), Paste: q.again("install --upgrade")}}
 	case newest != nil:
 		e.Advice = append(e.Advice, q.advice(*newest, upgrade)...)
 	}
 }
 
 // addExcluded adds a version that isn't chosen, to the versions before it if the reason is the same.
-func (q *question) addExcluded(e *report.Explanation, w installer.Candidate, plan planned) {
-	x := report.Excluded{Versions: []string{w.Version.String()}, Rule: string(w.Bar), Why: q.whyNot(w, plan)}
+func (q *question) addExcluded(e *Explanation, w installer.Candidate, plan planned) {
+	x := Excluded{Versions: []string{w.Version.String()}, Rule: string(w.Bar), Why: q.whyNot(w, plan)}
 	if n := len(e.Newer) - 1; n >= 0 && e.Newer[n].Rule == x.Rule && e.Newer[n].Why == x.Why {
 		e.Newer[n].Versions = append(e.Newer[n].Versions, x.Versions...)
 		return
@@ -262,9 +233,9 @@ func (q *question) addExcluded(e *report.Explanation, w installer.Candidate, pla
 	switch {
 	case w.Bar == installer.Excluded:
 		rule := w.Excluded.Rule
-		x.By = &report.Constraint{Constraint: rule.Text, Place: report.Place{File: rule.File, Line: rule.Line}}
+		x.By = &Constraint{Constraint: rule.Text, Place: report.Place{File: rule.File, Line: rule.Line}}
 	case w.By != (sources.Origin{}):
-		by := report.ConstraintOf(w.By)
+		by := constraintOf(w.By)
 		x.By = &by
 	}
 	e.Newer = append(e.Newer, x)
@@ -277,7 +248,7 @@ func (q *question) whyNot(w installer.Candidate, plan planned) string {
 		if w.Together {
 			return "the constraints together exclude it"
 		}
-		text := fmt.Sprintf("excluded by %q at %s", w.By.Constraint, report.ConstraintOf(w.By).Where(q.Out))
+		text := fmt.Sprintf("excluded by %q at %s", w.By.Constraint, q.where(w.By))
 		if w.By.Module != "" {
 			text += " (" + w.By.Module + ")"
 		}
@@ -311,8 +282,8 @@ func (q *question) whyNot(w installer.Candidate, plan planned) string {
 // onlyElsewhere says where a version is that no method in use has.
 func (q *question) onlyElsewhere(v sources.Version) string {
 	for _, a := range q.answers {
-		if !a.Applies && a.has(v) {
-			return "only in " + a.name + ", which is not used"
+		if !a.Used && a.has(v) {
+			return "only in " + a.Method + ", which is not used"
 		}
 	}
 	switch {
