@@ -125,7 +125,7 @@ var marks = map[bundle.How]ui.Span{
 
 // howText describes what was done, or would be.
 func howText(how bundle.How, planned bool) string {
-	return said(planned && how != bundle.Known, "would be ", "") + string(how)
+	return Said(planned && how != bundle.Known, "would be ", "") + string(how)
 }
 
 // BundleImported shows the result for each package and payload, and returns the number of
@@ -163,22 +163,22 @@ func (o *Output) BundleImported(imported bundle.Imported, planned bool) (added i
 		o.Warn("%s: kept: it is not the package that the sender has removed", id)
 	}
 	o.Summary(sum)
-	did := said(planned, "Would import", "Imported")
+	did := Said(planned, "Would import", "Imported")
 	switch {
 	case sum.Packages+sum.Payloads == 0:
-		o.Say("%s", also("Nothing to import", there(sum.There)))
+		o.Say("%s", Also("Nothing to import", there(sum.There)))
 	case sum.Packages == 0:
 		o.Say("%s %s (%s)", did, payloadNames(placed), ui.Size(payloadSize(placed)))
 	default:
 		text := fmt.Sprintf("%s %s (%s)%s", did, ui.Count(sum.Packages, "package"), ui.Size(sum.Size), PayloadText(placed))
-		o.Say("%s", also(text, there(sum.There)))
+		o.Say("%s", Also(text, there(sum.There)))
 	}
 	const bySender = "that the sender has removed"
 	if n := sum.Removed; n > 0 {
-		o.Say("%s %s %s, %s", said(planned, "Would remove", "Removed"), ui.Count(n, "package"), bySender, ui.Size(freed))
+		o.Say("%s %s %s, %s", Said(planned, "Would remove", "Removed"), ui.Count(n, "package"), bySender, ui.Size(freed))
 	}
 	if n := len(imported.Kept); n > 0 {
-		o.Say("%s %s %s", said(planned, "Would keep", "Kept"), ui.Count(n, "package"), bySender)
+		o.Say("%s %s %s", Said(planned, "Would keep", "Kept"), ui.Count(n, "package"), bySender)
 	}
 	return added
 }

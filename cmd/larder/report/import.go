@@ -64,11 +64,11 @@ type ImportSum struct {
 
 // Text returns the summary as text.
 func (s ImportSum) Text() string {
-	text := also(said(s.DryRun, "Would import ", "Imported ")+ui.Count(s.Packages, "package"), there(s.There))
+	text := Also(Said(s.DryRun, "Would import ", "Imported ")+ui.Count(s.Packages, "package"), there(s.There))
 	if s.Evidence > 0 {
-		text += fmt.Sprintf("; %s signed checksums for %d", said(s.DryRun, "would add", "added"), s.Evidence)
+		text += fmt.Sprintf("; %s signed checksums for %d", Said(s.DryRun, "would add", "added"), s.Evidence)
 	}
-	return also(text, ui.N(s.Skipped, "skipped"), ui.N(s.Failed, "failed"))
+	return Also(text, ui.N(s.Skipped, "skipped"), ui.N(s.Failed, "failed"))
 }
 
 // A Skipped is a file or directory that is not a provider.

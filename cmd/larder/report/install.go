@@ -90,7 +90,7 @@ func (t InstallSum) providers(o *Output) string {
 	if new == 0 && t.Failed == 0 {
 		return fmt.Sprintf("%s up to date (%s)", ui.Count(t.UpToDate, "provider"), took)
 	}
-	parts := []string{said(t.DryRun, "Would install ", "Installed ") + ui.Count(new, "provider")}
+	parts := []string{Said(t.DryRun, "Would install ", "Installed ") + ui.Count(new, "provider")}
 	switch {
 	case t.Fetched == 0 && t.Planned == 0 && new > 0:
 		parts[0] += " from the cache"

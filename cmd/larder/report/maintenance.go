@@ -76,14 +76,14 @@ func (s *RepairSum) Add(f *store.Finding, do string, fetch, failed bool) Finding
 
 // Text describes the result: "2 problems in 3 packages (1.2 GB read in 1s): 2 replaced".
 func (s RepairSum) Text(o *Output) string {
-	would, text := said(s.DryRun, "would be ", ""), "No problem"
+	would, text := Said(s.DryRun, "would be ", ""), "No problem"
 	if s.Problems > 0 {
 		text = ui.Count(s.Problems, "problem")
 	}
 	text += " in " + s.VerifySum.Text(o)
-	return text + Labeled(": ", ui.Numbers(ui.N(s.Replaced, would+said(s.DryRun, "fetched again", "replaced")),
+	return text + Labeled(": ", ui.Numbers(ui.N(s.Replaced, would+Said(s.DryRun, "fetched again", "replaced")),
 		ui.N(s.Restored, would+"restored"), ui.N(s.Quarantined, would+"quarantined"), ui.N(s.Lowered, would+"kept without evidence"),
-		ui.N(s.Corrected, would+"corrected"), ui.N(s.Failed, said(s.DryRun, cannotRepair, "failed")))...)
+		ui.N(s.Corrected, would+"corrected"), ui.N(s.Failed, Said(s.DryRun, cannotRepair, "failed")))...)
 }
 
 // A PruneSum is the summary of pruning a plugin cache or a mirror.
@@ -105,7 +105,7 @@ type PruneSum struct {
 func (s *PruneSum) KeptText() string {
 	kept := ui.Numbers(ui.N(s.Used, "used by root modules"), ui.N(s.Locked, "locked"), ui.N(s.Kept, "prefetched with --keep"),
 		ui.N(s.Recent, "within the limits"), ui.N(s.Others, "of other users"), ui.N(s.InUse, "in use since the listing"))
-	return also(Labeled("; kept: ", kept...), ui.N(s.Failed, "failed"))
+	return Also(Labeled("; kept: ", kept...), ui.N(s.Failed, "failed"))
 }
 
 // RemovedText describes what a prune of a cache removes: "97 packages and 2 archives, 21.4 GB".

@@ -135,14 +135,14 @@ func (s *Indexed) Add(c builder.Change) Document {
 		did, n = "removed", &s.Removed
 	}
 	*n++
-	return Document{Typed{}, c.Path, said(s.DryRun, "would be ", "") + did, s.DryRun}
+	return Document{Typed{}, c.Path, Said(s.DryRun, "would be ", "") + did, s.DryRun}
 }
 
 // Text returns the summary as text.
 func (s Indexed) Text() string {
 	text := "The index is up to date"
 	if s.Written+s.Removed > 0 {
-		format := said(s.DryRun, "Would write %s and remove %d", "Wrote %s, removed %d")
+		format := Said(s.DryRun, "Would write %s and remove %d", "Wrote %s, removed %d")
 		text = fmt.Sprintf(format, ui.Count(s.Written, "file"), s.Removed)
 	}
 	if s.LeftOut > 0 {

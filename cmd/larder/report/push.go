@@ -73,7 +73,7 @@ type PushSum struct {
 // Text returns the summary for people.
 func (s *PushSum) Text(place string) string {
 	stored := s.Added + s.Replaced
-	did := said(s.DryRun, "Would push", "Pushed")
+	did := Said(s.DryRun, "Would push", "Pushed")
 	text := fmt.Sprintf("%s is up to date", place)
 	switch {
 	case stored > 0:
@@ -82,11 +82,11 @@ func (s *PushSum) Text(place string) string {
 		text = fmt.Sprintf("%s nothing to %s", did, place)
 	}
 	if s.Removed > 0 {
-		text += fmt.Sprintf("; %s %s", said(s.DryRun, "remove", "removed"), ui.Count(s.Removed, "package"))
+		text += fmt.Sprintf("; %s %s", Said(s.DryRun, "remove", "removed"), ui.Count(s.Removed, "package"))
 	}
 	if s.Signed > 0 {
-		update := said(s.DryRun, "update", "updated")
+		update := Said(s.DryRun, "update", "updated")
 		text += fmt.Sprintf("; %s the signed checksums of %s", update, ui.Count(s.Signed, "version"))
 	}
-	return also(text, there(s.Same), ui.N(s.Differ, "not replaced"), ui.N(s.Failed, "not pushed"))
+	return Also(text, there(s.Same), ui.N(s.Differ, "not replaced"), ui.N(s.Failed, "not pushed"))
 }

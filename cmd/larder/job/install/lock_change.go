@@ -1,4 +1,4 @@
-package report
+package install
 
 import (
 	"fmt"
@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/larder-cli/larder/cmd/larder/report"
 	"github.com/larder-cli/larder/cmd/larder/ui"
 	"github.com/larder-cli/larder/installer"
 	"github.com/larder-cli/larder/installer/lockfile"
@@ -14,15 +15,15 @@ import (
 
 // A LockChange is the difference between two blocks of a provider in a lock file.
 type LockChange struct {
-	Typed       `type:"change"`
-	Provider    string      `json:"provider"`
-	Version     string      `json:"version"`
-	Was         string      `json:"was,omitempty"`
-	Constraints *string     `json:"constraints,omitempty"` // if they have changed
-	Added       []AddedHash `json:"added"`
-	Removed     []string    `json:"removed"`
+	report.Typed `type:"change"`
+	Provider     string      `json:"provider"`
+	Version      string      `json:"version"`
+	Was          string      `json:"was,omitempty"`
+	Constraints  *string     `json:"constraints,omitempty"` // if they have changed
+	Added        []AddedHash `json:"added"`
+	Removed      []string    `json:"removed"`
 
-	Of     sources.Release `json:"-"` // the provider with the version that is locked now
+	of     sources.Release // the provider with the version that is locked now
 	module string
 }
 
@@ -33,13 +34,13 @@ type AddedHash struct {
 	How      installer.How `json:"how,omitempty"`
 }
 
-// LockChangeOf returns a difference in the lock file of a root module, which has a name if there are
+// lockChangeOf returns a difference in the lock file of a root module, which has a name if there are
 // several. The packages are those whose hashes are known.
-func LockChangeOf(d lockfile.Difference, packages []installer.Outcome, module string) LockChange {
+func lockChangeOf(d lockfile.Difference, packages []installer.Outcome, module string) LockChange {
 	c := LockChange{
 		Provider: d.Now.Provider.String(), Version: d.Now.Version.String(), Was: d.Was.Version.String(),
 		Added: []AddedHash{}, Removed: sources.Texts(d.Removed), module: module,
-		Of: sources.Release{Provider: d.Now.Provider, Version: d.Now.Version},
+		of: sources.Release{Provider: d.Now.Provider, Version: d.Now.Version},
 	}
 	if constraints := d.Now.Constraints.String(); constraints != d.Was.Constraints.String() {
 		c.Constraints = &constraints
@@ -57,23 +58,19 @@ func LockChangeOf(d lockfile.Difference, packages []installer.Outcome, module st
 	return c
 }
 
-// Cells implements [Row].
-func (c LockChange) Cells(o *Output) []Cell {
-	mark, version := ui.Changed.Of(" ~"), c.Version
+// Cells implements [report.Row].
+func (c LockChange) Cells(o *report.Output) []report.Cell {
+	mark, version := report.Column{Paint: ui.Changed}.Of(" ~"), c.Version
 	switch c.Was {
 	case "":
-		mark = ui.Added.Of(" +")
+		mark = report.Column{Paint: ui.Added}.Of(" +")
 	case c.Version:
 	default:
 		version = c.Was + " → " + version
 	}
-	return []Cell{
-		{Span: mark},
-		{ui.Column{}, ui.Plain.Of(c.module)},
-		{ui.Column{}, ui.Bold.Of(c.Provider)},
-		{Span: ui.Plain.Of(version)},
-		{Span: ui.Plain.Of(c.text(o.Level == Verbose))},
-	}
+	var plain report.Column
+	name := report.Column{Paint: ui.Bold}.Of(c.Provider)
+	return []report.Cell{mark, plain.Of(c.module), name, plain.Of(version), plain.Of(c.text(o.Level == report.Verbose))}
 }
 
 // text describes the changed hashes and constraints: "+1 h1, +4 zh". With detail, it includes
@@ -161,44 +158,23 @@ func removedByKind(hashes []string) []string {
 	return kinds
 }
 
-// Finding returns the change as a problem of a check, in a line of the lock file. The line may be 0.
-func (c LockChange) Finding(file string, line int) Finding {
-	f := Finding{Kind: RuleLockOutOfDate, Severity: Broken, Text: c.lacks(), Subject: At(file, line)}
+// finding returns the change as a problem of a check, in a line of the lock file. The line may be 0.
+func (c LockChange) finding(file string, line int) report.Finding {
+	f := report.Finding{Kind: ruleLockOutOfDate, Severity: report.Broken, Text: c.lacks(), Subject: report.At(file, line)}
 	switch {
 	case c.Was == "":
-		f.Kind = RuleNotLocked
+		f.Kind = ruleNotLocked
 	case len(c.Added) > 0:
-		f.Kind = RuleLockIncomplete
+		f.Kind = ruleLockIncomplete
 	}
-	return f.About(c.Of.Provider, c.Of.Version)
+	return f.About(c.of.Provider, c.of.Version)
 }
 
-// Cells implements [Row], for the table of lock --check. The place has the format of compilers, so that editors can open it.
-func (f Finding) Cells(o *Output) []Cell {
-	place := o.ShortenHere(f.Place().String())
-	return []Cell{{Span: ui.Plain.Of(place)}, {Span: ui.Bold.Of(f.Provider + " " + f.Version)}, {Span: ui.Plain.Of(f.Text)}}
-}
-
-// A LockDiff is the change of a lock file as a patch.
+// A LockDiff is the change of a lock file as a patch, for programs that read patches.
 type LockDiff struct {
-	Typed `type:"diff"`
-	File  string `json:"file"`
-	Patch string `json:"text"`
-}
-
-// LockDiff shows a patch, for programs that read patches.
-func (o *Output) LockDiff(d LockDiff) {
-	o.Tell(d)
-	if o.JSON {
-		return
-	}
-	for line := range strings.Lines(d.Patch) {
-		own := ""
-		if strings.HasPrefix(line, "--- ") || strings.HasPrefix(line, "+++ ") { // logs of Buildkite have such headings too
-			own = line[:4]
-		}
-		o.printAfter(own, line[len(own):])
-	}
+	report.Typed `type:"diff"`
+	File         string `json:"file"`
+	Patch        string `json:"text"`
 }
 
 // A LockSum is the summary of completing or checking lock files.
@@ -216,19 +192,19 @@ type LockSum struct {
 	DryRun     bool     `json:"dry_run,omitempty"`
 	Check      bool     `json:"check,omitempty"`
 
-	Declared bool `json:"-"` // a policy declares the platforms, so the summary names them
+	declared bool // a policy declares the platforms, so the summary names them
 }
 
 // platforms returns for which platforms the lock files were completed.
 func (t LockSum) platforms() string {
-	if t.Declared {
+	if t.declared {
 		return ui.List("and", t.Platforms)
 	}
 	return ui.Count(len(t.Platforms), "platform")
 }
 
-// Text returns the summary of a run that completes or checks lock files.
-func (t LockSum) Text(o *Output) string {
+// text returns the summary of a run that completes or checks lock files.
+func (t LockSum) text(o *report.Output) string {
 	complete, all := t.Modules-t.Incomplete, t.Modules+t.Failed
 	of := func(n int) string {
 		if n == all {
@@ -246,14 +222,14 @@ func (t LockSum) Text(o *Output) string {
 	case t.Incomplete+t.Failed == 0:
 		return fmt.Sprintf("%s complete for %s (%s)", of(all), t.platforms(), ui.Took(o.Elapsed()))
 	default:
-		text = fmt.Sprintf("%s %s for %s", said(t.DryRun, "Would complete", "Completed"), of(t.Incomplete), t.platforms())
-		is := said(t.DryRun, "is", "was")
+		text = fmt.Sprintf("%s %s for %s", report.Said(t.DryRun, "Would complete", "Completed"), of(t.Incomplete), t.platforms())
+		is := report.Said(t.DryRun, "is", "was")
 		if complete > 1 {
-			is = said(t.DryRun, "are", "were")
+			is = report.Said(t.DryRun, "are", "were")
 		}
-		text = also(text, ui.N(complete, is+" complete"))
+		text = report.Also(text, ui.N(complete, is+" complete"))
 	}
-	text = also(text, ui.N(t.Failed, "failed"))
+	text = report.Also(text, ui.N(t.Failed, "failed"))
 	switch {
 	case t.Bytes > 0:
 		text += "; " + ui.Count(t.Fetched, "package") + ", " + ui.Fetched(t.Bytes, o.Elapsed())
