@@ -26,7 +26,7 @@ type Bundled struct {
 
 // Cells implements [Row].
 func (b Bundled) Cells(*Output) []Cell {
-	return append(b.cells(), sizeColumn.Of(ui.Size(b.Size)),
+	return append(b.IDCells(), SizeColumn.Of(ui.Size(b.Size)),
 		Cell{ui.Column{Head: "EVIDENCE"}, ui.Plain.Of(b.evidence)})
 }
 
@@ -42,19 +42,19 @@ type BundledRemoval struct {
 }
 
 // Cells implements [Row].
-func (r BundledRemoval) Cells(*Output) []Cell { return marked(removedMark, r.cells()...) }
+func (r BundledRemoval) Cells(*Output) []Cell { return marked(removedMark, r.IDCells()...) }
 
 // removedMark is the first cell of rows of packages that are removed.
 var removedMark = ui.Removed.Of(" -")
 
 // BundledRemovals shows the packages that a bundle removes.
 func (o *Output) BundledRemovals(removed []bundle.Package) {
-	gridOf(o, removed, func(p bundle.Package) BundledRemoval { return BundledRemoval{Typed{}, InJSON(p.ID), p.ZH} })
+	GridOf(o, removed, func(p bundle.Package) BundledRemoval { return BundledRemoval{Typed{}, InJSON(p.ID), p.ZH} })
 }
 
 // Bundled shows the packages, the payload and the removals of a manifest.
 func (o *Output) Bundled(m bundle.Manifest) {
-	gridOf(o, m.Packages, func(p bundle.Package) Bundled {
+	GridOf(o, m.Packages, func(p bundle.Package) Bundled {
 		row := bundledOf(p)
 		switch {
 		case p.Unpacked():
@@ -144,7 +144,7 @@ func (o *Output) BundleImported(imported bundle.Imported, planned bool) (added i
 			sum.Size += a.Size
 		}
 	}
-	gridOf(o, imported.Packages, func(a bundle.Arrival) Imported {
+	GridOf(o, imported.Packages, func(a bundle.Arrival) Imported {
 		return Imported{
 			PackageID: InJSON(a.ID), How: howText(a.How, planned), Verification: VerificationOf(a.Report), Path: a.Path(), Size: a.Size,
 			ZH: a.ZH, H1: a.H1, did: a.How,
@@ -152,7 +152,7 @@ func (o *Output) BundleImported(imported bundle.Imported, planned bool) (added i
 	})
 	placed := o.placed(imported.Placed, planned)
 	sum.Payloads, sum.Removed, sum.Kept = len(placed), len(imported.Removed), len(imported.Kept)+len(imported.Others)
-	gridOf(o, imported.Removed, func(e builder.Entry) MirrorRemoval {
+	GridOf(o, imported.Removed, func(e builder.Entry) MirrorRemoval {
 		return MirrorRemoval{Typed{}, MirroredOf(e), planned, true}
 	})
 	freed := int64(0)
@@ -225,7 +225,7 @@ func payloadOf(p bundle.Payload, did bundle.How) Payload {
 // Payload shows the payload of a bundle, with the checksum of an engine for the import. Did is what was
 // done with it; it may be empty.
 func (o *Output) Payload(all []bundle.Payload, did bundle.How) {
-	gridOf(o, all, func(p bundle.Payload) Payload { return payloadOf(p, did) })
+	GridOf(o, all, func(p bundle.Payload) Payload { return payloadOf(p, did) })
 	for _, p := range all {
 		if engine := payloadOf(p, did); engine.SHA256 != "" {
 			o.Say("SHA-256 of %s: %s", engine.Name, engine.SHA256)
@@ -235,7 +235,7 @@ func (o *Output) Payload(all []bundle.Payload, did bundle.How) {
 
 // placed shows the result for each payload, and returns those that were put in place.
 func (o *Output) placed(all []bundle.Placed, planned bool) (placed []bundle.Payload) {
-	gridOf(o, all, func(p bundle.Placed) Payload {
+	GridOf(o, all, func(p bundle.Placed) Payload {
 		if p.How != bundle.Known {
 			placed = append(placed, p.Payload)
 		}

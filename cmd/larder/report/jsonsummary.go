@@ -32,8 +32,8 @@ func Also(text string, numbers ...ui.Number) string {
 	return strings.Join(append([]string{text}, ui.Numbers(numbers...)...), "; ")
 }
 
-// counted describes the numbers that are not 0, as [ui.Count] does.
-func counted(numbers ...ui.Number) (texts []string) {
+// Counted describes the numbers that are not 0, as [ui.Count] does.
+func Counted(numbers ...ui.Number) (texts []string) {
 	for _, n := range numbers {
 		if n.N > 0 {
 			texts = append(texts, ui.Count(n.N, n.What))

@@ -108,27 +108,6 @@ func (s *PruneSum) KeptText() string {
 	return Also(Labeled("; kept: ", kept...), ui.N(s.Failed, "failed"))
 }
 
-// RemovedText describes what a prune of a cache removes: "97 packages and 2 archives, 21.4 GB".
-func RemovedText(r cachedir.Removed) string {
-	b := r.Besides
-	parts := counted(ui.N(len(r.Packages), "package"), ui.N(b[cachedir.Archives].Count, "archive"),
-		ui.N(b[cachedir.Abandoned].Count+b[cachedir.Leftover].Count+b[cachedir.Quarantine].Count, "leftover"))
-	if r.Empty() {
-		parts = []string{"0 packages"}
-	}
-	text := ui.List("and", parts) + ", " + ui.Size(r.Freed)
-	used := 0
-	for _, p := range r.Packages {
-		if p.Reason == cachedir.Everything && !p.Unused() {
-			used++
-		}
-	}
-	if used > 0 {
-		text += fmt.Sprintf(" (%d in use or kept)", used)
-	}
-	return text
-}
-
 // RemovedPackages describes what a prune of a mirror removes: "97 packages, 21.4 GB".
 func RemovedPackages(n int, freed int64) string {
 	return ui.Count(n, "package") + ", " + ui.Size(freed)

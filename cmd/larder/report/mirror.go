@@ -32,14 +32,14 @@ type Mirrored struct {
 // MirroredOf returns an entry of a mirror.
 func MirroredOf(e builder.Entry) Mirrored {
 	return Mirrored{
-		PackageID: InJSON(e.ID), Path: e.Path, Unpacked: e.Unpacked, Size: e.Size, Since: moment(e.Since),
+		PackageID: InJSON(e.ID), Path: e.Path, Unpacked: e.Unpacked, Size: e.Size, Since: Moment(e.Since),
 		Verification: VerificationOf(e.Stored.Report), Changed: e.Stored.Differs != "", Damaged: e.Err != nil,
 		Evidence: e.Evidence, Hashes: sources.Texts(e.Hashes), Origin: e.Origin, unproved: !e.Stored.Proof.Any(),
 	}
 }
 
 // Cells implements [Row].
-func (m Mirrored) Cells(o *Output) []Cell { return append(m.cells(), m.signedBy(o)) }
+func (m Mirrored) Cells(o *Output) []Cell { return append(m.cells(), m.SignedBy(o)) }
 
 // cells returns the cells that all tables of a mirror's packages have.
 func (m Mirrored) cells() []Cell {
@@ -62,13 +62,13 @@ func (m Mirrored) cells() []Cell {
 	if !m.Since.IsZero() {
 		since = ui.Since(m.Since, time.Now())
 	}
-	return append(m.PackageID.cells(), sizeColumn.Of(size), Cell{ui.Column{Head: "ADDED"}, ui.Faint.Of(since)},
-		verifiedColumn.Of(verdict))
+	return append(m.PackageID.IDCells(), SizeColumn.Of(size), Cell{ui.Column{Head: "ADDED"}, ui.Faint.Of(since)},
+		VerifiedColumn.Of(verdict))
 }
 
 // Mirrored shows packages in a mirror.
 func (o *Output) Mirrored(entries []builder.Entry) {
-	gridOf(o, entries, MirroredOf)
+	GridOf(o, entries, MirroredOf)
 }
 
 // A MirrorRemoval is a package that was removed from a mirror, or that would be.
@@ -90,7 +90,7 @@ func (r MirrorRemoval) Cells(*Output) []Cell {
 
 // MirrorRemovals shows packages that were removed, or that would be if they are planned.
 func (o *Output) MirrorRemovals(entries []builder.Entry, planned bool) {
-	gridOf(o, entries, func(e builder.Entry) MirrorRemoval {
+	GridOf(o, entries, func(e builder.Entry) MirrorRemoval {
 		return MirrorRemoval{Typed{}, MirroredOf(e), planned, false}
 	})
 }

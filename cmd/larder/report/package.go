@@ -24,13 +24,16 @@ func InJSON(id sources.PackageID) PackageID {
 	return PackageID{id.Provider.String(), id.Version.String(), id.Platform.String()}
 }
 
-// cells returns the first cells of a row about the package.
-func (p PackageID) cells() []Cell {
+// Moment returns a time for programs, which have no use for fractions of seconds.
+func Moment(t time.Time) time.Time { return t.UTC().Truncate(time.Second) }
+
+// IDCells returns the first cells of a row about the package.
+func (p PackageID) IDCells() []Cell {
 	return []Cell{ProviderColumn.Of(p.Provider), VersionColumn.Of(p.Version), platformColumn.Of(p.Platform)}
 }
 
-// text names the package.
-func (p PackageID) text() string { return p.Provider + " " + p.Version + " " + p.Platform }
+// Named names the package.
+func (p PackageID) Named() string { return p.Provider + " " + p.Version + " " + p.Platform }
 
 // An Outcome is what became of a package.
 type Outcome struct {
@@ -154,7 +157,7 @@ func (c Change) Cells(o *Output) []Cell {
 	}
 	return append([]Cell{{Span: ui.Plain.Of(module)}}, marked(mark,
 		ProviderColumn.Of(id.Provider), VersionColumn.Of(id.Version),
-		platformColumn.Painted(ui.Faint, id.Platform), sizeColumn.Of(size), verifiedColumn.Of(verified), Cell{ui.Column{}, ui.Faint.Of(how)},
+		platformColumn.Painted(ui.Faint, id.Platform), SizeColumn.Of(size), VerifiedColumn.Of(verified), Cell{ui.Column{}, ui.Faint.Of(how)},
 		Cell{ui.Column{}, ui.Faint.Of(from)})...)
 }
 
@@ -213,4 +216,11 @@ func (o *Output) LockFile(change installer.LockChange) {
 		say = o.Detail
 	}
 	say("Updated %s: %s", change.Path, strings.Join(counts, ", "))
+}
+
+// A Listed is the summary of a list.
+type Listed struct {
+	Packages int   `json:"packages"`
+	Size     int64 `json:"size"`
+	Problems int   `json:"problems"` // in the whole cache
 }

@@ -31,7 +31,7 @@ func (p Pushed) Cells(*Output) []Cell {
 	if p.Did != publish.Removed {
 		size = ui.Size(p.Size)
 	}
-	return append(p.cells(), sizeColumn.Of(size), Cell{ui.Column{Head: "PUSHED"}, ui.Plain.Of(did)})
+	return append(p.IDCells(), SizeColumn.Of(size), Cell{ui.Column{Head: "PUSHED"}, ui.Plain.Of(did)})
 }
 
 // Pushed shows the changes of a place, and counts them.

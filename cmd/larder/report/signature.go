@@ -46,8 +46,8 @@ func (v Verification) As() string {
 // verifiedAs describes the verification result of a report.
 func verifiedAs(r sources.Report) string { return VerificationOf(r).As() }
 
-// signedBy returns the cell with the key, if --verbose is set.
-func (v Verification) signedBy(o *Output) Cell {
+// SignedBy returns the cell with the key, if --verbose is set.
+func (v Verification) SignedBy(o *Output) Cell {
 	if o.Level != Verbose {
 		return Cell{}
 	}
@@ -89,7 +89,7 @@ type Checked struct {
 }
 
 // Cells implements [Row].
-func (c Checked) Cells(*Output) []Cell { return append(c.cells(), verifiedColumn.Of(c.As())) }
+func (c Checked) Cells(*Output) []Cell { return append(c.IDCells(), VerifiedColumn.Of(c.As())) }
 
 // CheckedOf returns verified packages, sorted.
 func CheckedOf(packages []sources.Stored) (all []Checked) {

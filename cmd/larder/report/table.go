@@ -20,9 +20,8 @@ var (
 	ProviderColumn = Column{Head: "PROVIDER", Paint: ui.Bold}
 	VersionColumn  = Column{Head: "VERSION"}
 	platformColumn = Column{Head: "PLATFORM"}
-	verifiedColumn = Column{Head: "VERIFIED AS"}
-	sizeColumn     = Column{Head: "SIZE", Right: true}
-	usedColumn     = Column{Head: "LAST USED", Paint: ui.Faint}
+	VerifiedColumn = Column{Head: "VERIFIED AS"}
+	SizeColumn     = Column{Head: "SIZE", Right: true}
 )
 
 // Of returns a cell of the column.

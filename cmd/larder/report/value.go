@@ -79,8 +79,8 @@ func Grid[R Row](o *Output, rows []R) {
 	Table(o, rows)
 }
 
-// gridOf is Grid with a row for each element.
-func gridOf[E any, R Row](o *Output, all []E, row func(E) R) {
+// GridOf is Grid with a row for each element.
+func GridOf[E any, R Row](o *Output, all []E, row func(E) R) {
 	rows := make([]R, len(all))
 	for i, e := range all {
 		rows[i] = row(e)
