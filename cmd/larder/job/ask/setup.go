@@ -72,45 +72,34 @@ const (
 type setupPage struct {
 	setup
 	all     bool
-	methods int // that were numbered
+	methods int      // that were numbered
+	unset   []string // variables
+}
+
+// parts returns all that is configured, in the order of the page.
+func (m setup) parts() []configured {
+	return slices.Concat([]configured{m.engine()}, m.files(), m.variables(), m.methods(), m.settings())
 }
 
 // show shows what is configured. Without all, it leaves out files that don't exist and variables that are not set.
 func (m setup) show(all bool) {
-	parts, methods := []configured{m.engine()}, m.methods()
-	for _, f := range m.files() {
-		parts = append(parts, f)
-	}
-	var unset []string
-	for _, v := range m.variables() {
-		if parts = append(parts, v); v.Value == "" {
-			unset = append(unset, v.Name)
-		}
-	}
-	for _, c := range methods {
-		parts = append(parts, c)
-	}
-	for _, s := range m.settings() {
-		parts = append(parts, s)
-	}
 	var objects []report.Object
 	p, rows := &setupPage{setup: m, all: all}, map[string][]report.Item{}
-	for _, part := range parts {
+	for _, part := range m.parts() {
 		objects = append(objects, part)
 		if section, item := part.item(p); item.Cells != nil {
 			rows[section] = append(rows[section], item)
 		}
 	}
-	if all && len(unset) > 0 {
-		rows[variablesSection] = append(rows[variablesSection], report.ItemOf(report.Labeled("not set: ", unset...)))
+	if all && len(p.unset) > 0 {
+		rows[variablesSection] = append(rows[variablesSection], report.ItemOf(report.Labeled("not set: ", p.unset...)))
 	}
 	if rows[filesSection] == nil {
 		rows[filesSection] = []report.Item{report.ItemOf("none of them exists; --all lists them")}
 	}
-	switch {
-	case len(methods) == 0 && m.Config.Incomplete():
+	if rows[methodsSection] == nil && m.Config.Incomplete() {
 		rows[methodsSection] = []report.Item{report.ItemOf("unknown, because of the error")}
-	case len(methods) == 0:
+	} else if rows[methodsSection] == nil {
 		rows[methodsSection] = []report.Item{report.ItemOf("none: provider_installation contains no methods")}
 	}
 	page := m.Output.Page(16, 16, all)
@@ -181,7 +170,7 @@ func (f ConfigFile) item(p *setupPage) (string, report.Item) {
 }
 
 // files returns all files that may configure Larder, those of the repository last, the nearest first.
-func (m setup) files() (all []ConfigFile) {
+func (m setup) files() (all []configured) {
 	for _, in := range m.Config.InputFiles() {
 		f := ConfigFile{Path: in.Name, What: in.What, State: in.State, NamedBy: in.By, Read: in.WasRead()}
 		if in.Fault != "" {
@@ -238,7 +227,11 @@ type ConfigVariable struct {
 }
 
 func (v ConfigVariable) item(p *setupPage) (string, report.Item) {
-	if v.Value == "" || v.usual && !p.all {
+	switch {
+	case v.Value == "":
+		p.unset = append(p.unset, v.Name)
+		return variablesSection, report.Item{}
+	case v.usual && !p.all:
 		return variablesSection, report.Item{}
 	}
 	about := cmp.Or(v.NoEffect, p.paths("overrides ", v.Overrides))
@@ -246,7 +239,7 @@ func (v ConfigVariable) item(p *setupPage) (string, report.Item) {
 }
 
 // variables returns all variables that may configure Larder.
-func (m setup) variables() (all []ConfigVariable) {
+func (m setup) variables() (all []configured) {
 	for _, in := range append(m.Config.InputVariables(), m.flags...) {
 		v := ConfigVariable{Name: in.Name, What: in.What, Value: in.State, NoEffect: in.Fault, usual: in.Usual}
 		for _, s := range m.Config.Settings {
@@ -294,7 +287,7 @@ func (c ConfigMethod) item(p *setupPage) (string, report.Item) {
 const missingDir = "doesn't exist"
 
 // methods returns the installation methods in order, or none if they are unknown.
-func (m setup) methods() (all []ConfigMethod) {
+func (m setup) methods() (all []configured) {
 	if !m.Config.Implied {
 		for _, c := range m.Config.Methods {
 			all = append(all, ConfigMethod{
@@ -361,7 +354,8 @@ func (s Setting) item(p *setupPage) (string, report.Item) {
 
 // settings returns the settings that are in force, with the defaults of some, by their area, and by what they apply to:
 // those that apply to everything else are last. Rules of a policy keep their order.
-func (m setup) settings() (all []Setting) {
+func (m setup) settings() (parts []configured) {
+	var all []Setting
 	for _, s := range m.Config.Settings {
 		if area, value := m.shownAs(s); area != "" {
 			all = append(all, Setting{
@@ -370,26 +364,27 @@ func (m setup) settings() (all []Setting) {
 		}
 	}
 	all = m.withDefaults(all)
-	slices.SortStableFunc(all, func(a, b Setting) int {
-		return cmp.Or(
-			slices.Index(areas, a.Area)-slices.Index(areas, b.Area), strings.Compare(cmp.Or(a.Of, "\xff"), cmp.Or(b.Of, "\xff")),
-		)
-	})
-	var rules []Setting
 	if m.Policy != nil {
 		for _, r := range m.Policy.Rules {
 			rule := Setting{Area: areaPolicy, Name: string(r.Setting), Value: r.Value(), From: r.Place(), Reason: r.Reason, Contact: r.Contact}
 			if r.Setting == policy.Versions {
 				rule.Of = strings.Join(sources.Texts(r.Providers), ", ")
 			}
-			rules = append(rules, rule)
+			all = append(all, rule)
 		}
 	}
-	other := slices.IndexFunc(all, func(s Setting) bool { return s.Area == areaOther })
-	if other < 0 {
-		other = len(all)
+	slices.SortStableFunc(all, func(a, b Setting) int {
+		if a.Area == areaPolicy && b.Area == areaPolicy {
+			return 0
+		}
+		return cmp.Or(
+			slices.Index(areas, a.Area)-slices.Index(areas, b.Area), strings.Compare(cmp.Or(a.Of, "\xff"), cmp.Or(b.Of, "\xff")),
+		)
+	})
+	for _, s := range all {
+		parts = append(parts, s)
 	}
-	return slices.Insert(all, other, rules...)
+	return parts
 }
 
 // shownAs returns the area of a setting, and its value for people. Those that the files, the variables or the methods
