@@ -15,9 +15,9 @@ import (
 // of the method has the place to change.
 
 // advice returns what to change to get a version that is excluded.
-func (q *question) advice(w installer.Candidate, upgrade planned) (all []Advice) {
-	v := w.Version
-	upgrades := upgrade.err == nil && q.obstacle(upgrade) == "" && q.locked != (sources.Version{}) && upgrade.Version.Compare(q.locked) > 0
+func (q *question) advice(w installer.Candidate) (all []Advice) {
+	v, upgrade := w.Version, q.upgrade
+	upgrades := upgrade.fails == "" && q.locked != (sources.Version{}) && upgrade.Version.Compare(q.locked) > 0
 	if upgrades && (q.asked == upgrade.Version || q.asked == sources.Version{}) {
 		all = append(all, Advice{Version: upgrade.Version.String(), Paste: q.again("install --upgrade")})
 	}
@@ -72,7 +72,7 @@ func (q *question) adviseOther(ctx context.Context) []Advice {
 		req := q.req
 		req.Constraints, _ = sources.ParseConstraints("= " + c.Version.String()) // which is a version
 		switch plan := q.plan(ctx, req, true); {
-		case plan.err != nil || plan.Fails != nil:
+		case plan.fails != "":
 		case !q.req.Constraints.Allow(c.Version):
 			return q.relax(c.Version)
 		case c.Version != q.locked:

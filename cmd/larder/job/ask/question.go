@@ -31,6 +31,8 @@ type question struct {
 
 	methods   []sources.Method
 	answers   []MethodAnswer
+	install   planned // without a change, for explain
+	upgrade   planned
 	installed []sources.Version
 	cached    []sources.Version
 
