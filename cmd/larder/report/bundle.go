@@ -26,12 +26,7 @@ type Bundled struct {
 
 // Cells implements [Row].
 func (b Bundled) Cells(*Output) []Cell {
-	return append(b.IDCells(), SizeColumn.Of(ui.Size(b.Size)),
-		Cell{ui.Column{Head: "EVIDENCE"}, ui.Plain.Of(b.evidence)})
-}
-
-func bundledOf(p bundle.Package) Bundled {
-	return Bundled{Typed{}, InJSON(p.ID), p.Path(), p.Size, p.ZH, p.H1, "no signed checksums"}
+	return append(b.IDCells(), SizeColumn.Of(ui.Size(b.Size)), Column{Head: "EVIDENCE"}.Of(b.evidence))
 }
 
 // A BundledRemoval is a package that a bundle removes from the mirror into which it is imported.
@@ -55,7 +50,7 @@ func (o *Output) BundledRemovals(removed []bundle.Package) {
 // Bundled shows the packages, the payload and the removals of a manifest.
 func (o *Output) Bundled(m bundle.Manifest) {
 	GridOf(o, m.Packages, func(p bundle.Package) Bundled {
-		row := bundledOf(p)
+		row := Bundled{Typed{}, InJSON(p.ID), p.Path(), p.Size, p.ZH, p.H1, "no signed checksums"}
 		switch {
 		case p.Unpacked():
 			row.evidence = "unpacked"
@@ -93,8 +88,7 @@ func BundleSumOf(file string, m bundle.Manifest, dryRun bool) BundleSum {
 // ContentsText describes the contents of a bundle, and the bundle that a delta requires: "3 packages,
 // 80 MB, modules of 2 root modules and tofu (91 MB), for a mirror that has 5 packages already".
 func ContentsText(m bundle.Manifest) string {
-	text := fmt.Sprintf("%s, %s%s", ui.Count(len(m.Packages), "package"), ui.Size(m.Size()), PayloadText(m.Payload))
-	text += RemovesText(m.Removed)
+	text := ui.Count(len(m.Packages), "package") + ", " + ui.Size(m.Size()) + PayloadText(m.Payload) + RemovesText(m.Removed)
 	if len(m.Base) > 0 {
 		text += fmt.Sprintf(", for a mirror that has %s already", ui.Count(len(m.Base), "package"))
 	}
@@ -133,15 +127,14 @@ func howText(how bundle.How, planned bool) string {
 func (o *Output) BundleImported(imported bundle.Imported, planned bool) (added int) {
 	sum := ImportSum{DryRun: planned}
 	for _, a := range imported.Packages {
-		switch a.How {
-		case bundle.Known:
+		if a.How == bundle.Known {
 			sum.There++
-		case bundle.Added:
+			continue
+		}
+		sum.Packages++
+		sum.Size += a.Size
+		if a.How == bundle.Added {
 			added++
-			fallthrough
-		default:
-			sum.Packages++
-			sum.Size += a.Size
 		}
 	}
 	GridOf(o, imported.Packages, func(a bundle.Arrival) Imported {
@@ -155,10 +148,6 @@ func (o *Output) BundleImported(imported bundle.Imported, planned bool) (added i
 	GridOf(o, imported.Removed, func(e builder.Entry) MirrorRemoval {
 		return MirrorRemoval{Typed{}, MirroredOf(e), planned, true}
 	})
-	freed := int64(0)
-	for _, e := range imported.Removed {
-		freed += e.Size
-	}
 	for _, id := range imported.Others {
 		o.Warn("%s: kept: it is not the package that the sender has removed", id)
 	}
@@ -175,7 +164,7 @@ func (o *Output) BundleImported(imported bundle.Imported, planned bool) (added i
 	}
 	const bySender = "that the sender has removed"
 	if n := sum.Removed; n > 0 {
-		o.Say("%s %s %s, %s", Said(planned, "Would remove", "Removed"), ui.Count(n, "package"), bySender, ui.Size(freed))
+		o.Say("%s %s %s, %s", Said(planned, "Would remove", "Removed"), ui.Count(n, "package"), bySender, BytesOf(imported.Removed))
 	}
 	if n := len(imported.Kept); n > 0 {
 		o.Say("%s %s %s", Said(planned, "Would keep", "Kept"), ui.Count(n, "package"), bySender)
@@ -204,13 +193,9 @@ func (p Payload) Cells(o *Output) []Cell {
 	if p.did == bundle.Known && o.Level != Verbose {
 		return nil
 	}
-	return []Cell{
-		{Span: marks[p.did]},
-		{ui.Column{}, ui.Bold.Of(p.of.String())},
-		{ui.Column{Right: true}, ui.Plain.Of(ui.Count(p.Files, "file"))},
-		{ui.Column{Right: true}, ui.Plain.Of(ui.Size(p.Size))},
-		{ui.Column{}, ui.Plain.Of(o.Shorten(p.To))},
-	}
+	number := Column{Right: true}
+	return marked(marks[p.did], Column{Paint: ui.Bold}.Of(p.of.String()), number.Of(ui.Count(p.Files, "file")),
+		number.Of(ui.Size(p.Size)), Column{}.Of(o.Shorten(p.To)))
 }
 
 // payloadOf returns payload. Did is what was done with it; it may be empty.
@@ -227,8 +212,8 @@ func payloadOf(p bundle.Payload, did bundle.How) Payload {
 func (o *Output) Payload(all []bundle.Payload, did bundle.How) {
 	GridOf(o, all, func(p bundle.Payload) Payload { return payloadOf(p, did) })
 	for _, p := range all {
-		if engine := payloadOf(p, did); engine.SHA256 != "" {
-			o.Say("SHA-256 of %s: %s", engine.Name, engine.SHA256)
+		if p.Kind == bundle.EngineBinary {
+			o.Say("SHA-256 of %s: %x", p.Files[0].Name, p.Files[0].SHA256)
 		}
 	}
 }

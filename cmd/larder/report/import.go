@@ -45,7 +45,7 @@ func (i Imported) Cells(o *Output) []Cell {
 		from = "from " + o.Shorten(i.Path)
 	}
 	return marked(marks[i.did],
-		append(i.IDCells(), SizeColumn.Of(size), VerifiedColumn.Of(i.As()), Cell{ui.Column{}, ui.Faint.Of(from)})...)
+		append(i.IDCells(), SizeColumn.Of(size), VerifiedColumn.Of(i.As()), Column{Paint: ui.Faint}.Of(from))...)
 }
 
 // An ImportSum is the summary of an import into a mirror or a plugin cache.

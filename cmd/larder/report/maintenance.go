@@ -48,22 +48,19 @@ const cannotRepair = "can't be repaired"
 
 // Add counts a repair, and returns it. Packages that are fetched again may replace damaged ones.
 func (s *RepairSum) Add(f *store.Finding, do string, fetch, failed bool) Finding {
-	counts := map[string]*int{
-		string(cachedir.Replaced): &s.Replaced, string(cachedir.Restored): &s.Restored,
-		string(cachedir.Quarantined): &s.Quarantined, string(cachedir.Lowered): &s.Lowered, string(builder.Correct): &s.Corrected,
-	}
 	if s.DryRun && fetch {
 		do = string(cachedir.Replaced)
 	}
-	n := counts[do]
-	did := do
+	n := map[string]*int{
+		string(cachedir.Replaced): &s.Replaced, string(cachedir.Restored): &s.Restored,
+		string(cachedir.Quarantined): &s.Quarantined, string(cachedir.Lowered): &s.Lowered, string(builder.Correct): &s.Corrected,
+	}[do]
+	did := Said(s.DryRun, "would be ", "") + do
 	switch {
 	case s.DryRun && n == nil:
 		did = cannotRepair
 	case s.DryRun && fetch:
 		did = "would be fetched again"
-	case s.DryRun:
-		did = "would be " + did
 	}
 	if failed || n == nil {
 		n = &s.Failed

@@ -62,7 +62,7 @@ func (m Mirrored) cells() []Cell {
 	if !m.Since.IsZero() {
 		since = ui.Since(m.Since, time.Now())
 	}
-	return append(m.PackageID.IDCells(), SizeColumn.Of(size), Cell{ui.Column{Head: "ADDED"}, ui.Faint.Of(since)},
+	return append(m.PackageID.IDCells(), SizeColumn.Of(size), Column{Head: "ADDED", Paint: ui.Faint}.Of(since),
 		VerifiedColumn.Of(verdict))
 }
 

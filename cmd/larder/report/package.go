@@ -157,8 +157,8 @@ func (c Change) Cells(o *Output) []Cell {
 	}
 	return append([]Cell{{Span: ui.Plain.Of(module)}}, marked(mark,
 		ProviderColumn.Of(id.Provider), VersionColumn.Of(id.Version),
-		platformColumn.Painted(ui.Faint, id.Platform), SizeColumn.Of(size), VerifiedColumn.Of(verified), Cell{ui.Column{}, ui.Faint.Of(how)},
-		Cell{ui.Column{}, ui.Faint.Of(from)})...)
+		platformColumn.Painted(ui.Faint, id.Platform), SizeColumn.Of(size), VerifiedColumn.Of(verified), Column{Paint: ui.Faint}.Of(how),
+		Column{Paint: ui.Faint}.Of(from))...)
 }
 
 // Resolved writes how many providers were resolved, if sources were queried for versions and

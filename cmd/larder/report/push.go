@@ -31,30 +31,23 @@ func (p Pushed) Cells(*Output) []Cell {
 	if p.Did != publish.Removed {
 		size = ui.Size(p.Size)
 	}
-	return append(p.IDCells(), SizeColumn.Of(size), Cell{ui.Column{Head: "PUSHED"}, ui.Plain.Of(did)})
+	return append(p.IDCells(), SizeColumn.Of(size), Column{Head: "PUSHED"}.Of(did))
 }
 
 // Pushed shows the changes of a place, and counts them.
 func (o *Output) Pushed(r publish.Result, sum *PushSum) {
-	var rows []Pushed
 	all := r.Changes
 	if o.Level == Verbose {
 		all = slices.Concat(all, r.Same)
 		slices.SortStableFunc(all, func(a, b publish.Change) int { return a.ID.Compare(b.ID) })
 	}
-	for _, c := range all {
-		rows = append(rows, Pushed{Typed{}, InJSON(c.ID), c.Did, c.Size, sum.DryRun})
-		switch c.Did {
-		case publish.Added:
-			sum.Added++
-		case publish.Replaced:
-			sum.Replaced++
-		case publish.Removed:
-			sum.Removed++
-		}
-	}
+	counts := map[publish.Did]int{}
+	GridOf(o, all, func(c publish.Change) Pushed {
+		counts[c.Did]++
+		return Pushed{Typed{}, InJSON(c.ID), c.Did, c.Size, sum.DryRun}
+	})
+	sum.Added, sum.Replaced, sum.Removed = counts[publish.Added], counts[publish.Replaced], counts[publish.Removed]
 	sum.Same, sum.Differ, sum.Signed, sum.Bytes = len(r.Same), r.Differ, r.Signed, r.Bytes
-	Grid(o, rows)
 }
 
 // A PushSum is the summary of pushing a mirror.
