@@ -5,7 +5,6 @@ import (
 	"encoding/xml"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/larder-cli/larder/cmd/larder/report"
@@ -39,7 +38,7 @@ type junitCase struct {
 	Name    string        `xml:"name,attr"`
 	Class   string        `xml:"classname,attr"`
 	File    string        `xml:"file,attr,omitempty"`
-	Line    string        `xml:"line,attr,omitempty"`
+	Line    int           `xml:"line,attr,omitempty"`
 	Error   *junitProblem `xml:"error"`
 	Failure *junitProblem `xml:"failure"`
 	Skipped *junitProblem `xml:"skipped"`
@@ -110,9 +109,7 @@ func (d document) problem(c *junitCase, all []report.Finding) *junitProblem {
 		texts, kinds = append(texts, place+d.full(f)), append(kinds, cmp.Or(f.Kind, report.ErrorFinding))
 	}
 	if first := all[0]; first.File != "" {
-		if c.File = ui.Visible(d.path(first.File)); first.Line > 0 {
-			c.Line = strconv.Itoa(first.Line)
-		}
+		c.File, c.Line = ui.Visible(d.path(first.File)), first.Line
 	}
 	return &junitProblem{d.shorten(all[0].Message()), strings.Join(report.Unique(kinds), ","), strings.Join(texts, "\n")}
 }

@@ -1,8 +1,8 @@
 package install
 
 import (
+	"cmp"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 
@@ -23,8 +23,8 @@ type LockChange struct {
 	Added        []AddedHash `json:"added"`
 	Removed      []string    `json:"removed"`
 
-	of     sources.Release // the provider with the version that is locked now
-	module string
+	of     lockfile.Difference
+	module string // empty if there is only one
 }
 
 // An AddedHash is a hash that was added to a lock file, and the package with this hash, if that is known.
@@ -40,7 +40,7 @@ func lockChangeOf(d lockfile.Difference, packages []installer.Outcome, module st
 	c := LockChange{
 		Provider: d.Now.Provider.String(), Version: d.Now.Version.String(), Was: d.Was.Version.String(),
 		Added: []AddedHash{}, Removed: sources.Texts(d.Removed), module: module,
-		of: sources.Release{Provider: d.Now.Provider, Version: d.Now.Version},
+		of: d,
 	}
 	if constraints := d.Now.Constraints.String(); constraints != d.Was.Constraints.String() {
 		c.Constraints = &constraints
@@ -86,20 +86,16 @@ func (c LockChange) text(detailed bool) string {
 			parts = append(parts, part)
 		}
 	}
-	if c.Was == c.Version {
-		parts = append(parts, removedByKind(c.Removed)...)
+	if removed := report.GroupBy(c.Removed, func(h string) string { return sources.Hash(h).Scheme() }); c.Was == c.Version {
+		for _, of := range removed {
+			parts = append(parts, fmt.Sprintf("-%d %s", len(of), sources.Hash(of[0]).Scheme()))
+		}
 	}
-	if c.constrained() {
+	if c.of.Constrained() {
 		parts = append(parts, fmt.Sprintf("constraints %q", *c.Constraints))
 	}
-	if len(parts) == 0 {
-		parts = append(parts, "reordered")
-	}
-	return strings.Join(parts, ", ")
+	return cmp.Or(strings.Join(parts, ", "), "reordered")
 }
-
-// constrained reports whether only the constraints of a locked version have changed, and perhaps its hashes.
-func (c LockChange) constrained() bool { return c.Was == c.Version && c.Constraints != nil }
 
 // lacks describes what the lock file lacks.
 func (c LockChange) lacks() string {
@@ -111,22 +107,19 @@ func (c LockChange) lacks() string {
 		return "locked is " + c.Was
 	}
 	var parts []string
-	n, of := c.addedOf(sources.H1)
+	h1, of := c.addedOf(sources.H1)
 	if len(of) > 0 {
 		parts = append(parts, "no hash for "+ui.List("and", of))
-	} else if n > 0 {
-		parts = append(parts, fmt.Sprintf("%s of other platforms missing", hashes(n, sources.H1)))
+	} else if h1 > 0 {
+		parts = append(parts, hashes(h1, sources.H1)+" of other platforms missing")
 	}
 	if n, _ := c.addedOf(sources.ZH); n > 0 {
 		parts = append(parts, hashes(n, sources.ZH)+" missing")
 	}
-	if c.constrained() {
+	if c.of.Constrained() {
 		parts = append(parts, fmt.Sprintf("constraints differ from %q", *c.Constraints))
 	}
-	if len(parts) == 0 {
-		parts = append(parts, "hashes out of order")
-	}
-	return strings.Join(parts, ", ")
+	return cmp.Or(strings.Join(parts, ", "), "hashes out of order")
 }
 
 // addedOf counts the new hashes of a scheme, and lists the platforms of those with a known
@@ -145,19 +138,6 @@ func (c LockChange) addedOf(scheme string) (n int, platforms []string) {
 	return n, slices.Compact(platforms)
 }
 
-// removedByKind counts the removed hashes by scheme.
-func removedByKind(hashes []string) []string {
-	n := map[string]int{}
-	for _, h := range hashes {
-		n[sources.Hash(h).Scheme()]++
-	}
-	var kinds []string
-	for _, scheme := range slices.Sorted(maps.Keys(n)) {
-		kinds = append(kinds, fmt.Sprintf("-%d %s", n[scheme], scheme))
-	}
-	return kinds
-}
-
 // finding returns the change as a problem of a check, in a line of the lock file. The line may be 0.
 func (c LockChange) finding(file string, line int) report.Finding {
 	f := report.Finding{Kind: ruleLockOutOfDate, Severity: report.Broken, Text: c.lacks(), Subject: report.At(file, line)}
@@ -167,7 +147,7 @@ func (c LockChange) finding(file string, line int) report.Finding {
 	case len(c.Added) > 0:
 		f.Kind = ruleLockIncomplete
 	}
-	return f.About(c.of.Provider, c.of.Version)
+	return f.About(c.of.Now.Provider, c.of.Now.Version)
 }
 
 // A LockDiff is the change of a lock file as a patch, for programs that read patches.

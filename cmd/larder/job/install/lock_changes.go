@@ -81,7 +81,7 @@ func (m *lockedModule) problems(refused bool) (all []report.Finding) {
 		return nil
 	}
 	for _, c := range m.changes() {
-		all = append(all, c.finding(m.file, m.before.Block(c.of.Provider)))
+		all = append(all, c.finding(m.file, m.before.Block(c.of.Now.Provider)))
 	}
 	add := func(kind string, line int, of sources.Release, text string) *report.Finding {
 		f := report.Finding{Kind: kind, Severity: report.Broken, Text: text, Subject: report.At(m.file, line)}
