@@ -12,6 +12,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/larder-cli/larder/cmd/larder/job"
 	"github.com/larder-cli/larder/cmd/larder/job/ask"
 	"github.com/larder-cli/larder/cmd/larder/job/cache"
 	"github.com/larder-cli/larder/cmd/larder/job/install"
@@ -37,7 +38,7 @@ var objects = []report.Object{
 
 // summaries are the types of what commands add to the summary.
 var summaries = []any{
-	report.InstallSum{}, install.LockSum{}, report.FillSum{}, report.VerifySum{}, report.RepairSum{},
+	job.InstallSum{}, install.LockSum{}, report.FillSum{}, report.VerifySum{}, report.RepairSum{},
 	cache.Total{}, report.PruneSum{}, report.Listed{},
 	cache.Forgot{}, report.BundleSum{}, report.ImportSum{}, report.Indexed{}, report.Compared{}, report.PushSum{},
 	report.ShimSum{}, report.Diagnosed{}, ask.Releases{}, ask.OutdatedSum{}, install.CheckSum{}, report.ServeSum{},
