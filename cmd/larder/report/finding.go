@@ -114,7 +114,7 @@ func (f Finding) Same(other Finding) bool { return f.cause == other.cause }
 // Cells implements [Row], for the table of lock --check. The place has the format of compilers, so that editors can open it.
 func (f Finding) Cells(o *Output) []Cell {
 	place := o.ShortenHere(f.Place().String())
-	return []Cell{Column{}.Of(place), ProviderColumn.Of(f.Provider + " " + f.Version), Column{}.Of(f.Text)}
+	return []Cell{Column{}.Of(place), Column{Paint: ui.Bold}.Of(f.Provider + " " + f.Version), Column{}.Of(f.Text)}
 }
 
 // Message returns the text with the provider, which the text of an error has.

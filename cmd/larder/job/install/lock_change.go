@@ -140,7 +140,7 @@ func (c LockChange) addedOf(scheme string) (n int, platforms []string) {
 
 // finding returns the change as a problem of a check, in a line of the lock file. The line may be 0.
 func (c LockChange) finding(file string, line int) report.Finding {
-	f := report.Finding{Kind: ruleLockOutOfDate, Severity: report.Broken, Text: c.lacks(), Subject: report.At(file, line)}
+	f := lockFinding(ruleLockOutOfDate, file, line, c.lacks())
 	switch {
 	case c.Was == "":
 		f.Kind = ruleNotLocked

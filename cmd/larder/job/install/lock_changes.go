@@ -29,7 +29,7 @@ type lockedModule struct {
 	result *installer.Result // nil after errors
 	wrong  error             // the problems that a check has found
 
-	checkedOut []served // providers that are a problem because the checkout serves them
+	checkedOut []report.Finding // providers that are a problem because the checkout serves them
 }
 
 // incomplete reports whether the lock file had to be completed.
@@ -83,19 +83,19 @@ func (m *lockedModule) problems(refused bool) (all []report.Finding) {
 	for _, c := range m.changes() {
 		all = append(all, c.finding(m.file, m.before.Block(c.of.Now.Provider)))
 	}
-	add := func(kind string, line int, of sources.Release, text string) *report.Finding {
-		f := report.Finding{Kind: kind, Severity: report.Broken, Text: text, Subject: report.At(m.file, line)}
-		all = append(all, f.About(of.Provider, of.Version))
-		return &all[len(all)-1]
-	}
 	for _, u := range m.unknown(refused) {
-		add(ruleUnknownHash, u.Line, u.Release, fmt.Sprintf("%q %s", u.Hash, unknownFault)).Hash = u.Hash
+		f := lockFinding(ruleUnknownHash, m.file, u.Line, fmt.Sprintf("%q %s", u.Hash, unknownFault))
+		f.Hash = u.Hash
+		all = append(all, f.About(u.Release.Provider, u.Release.Version))
 	}
-	for _, s := range m.checkedOut {
-		add(ruleCheckoutMirror, s.line, s.Release, s.text).Related = []report.Place{{File: s.mirror}}
-	}
+	all = append(all, m.checkedOut...)
 	slices.SortStableFunc(all, func(a, b report.Finding) int { return cmp.Compare(a.Line, b.Line) })
 	return all
+}
+
+// lockFinding returns a problem in a line of a lock file, which may be 0.
+func lockFinding(kind, file string, line int, text string) report.Finding {
+	return report.Finding{Kind: kind, Severity: report.Broken, Text: text, Subject: report.At(file, line)}
 }
 
 // showDiff prints the changes of the lock file as a patch.
