@@ -123,8 +123,8 @@ func (t *installTally) add(out *report.Output, i installed) {
 	}
 }
 
-// show prints the summary for people: which providers have newer releases too, and the command that shows why these were not
-// chosen. Several means that root modules were searched for. Nothing is shown of a quiet run that changed nothing.
+// show prints the summary for people, and which providers have newer releases, with the command that shows why these
+// were not chosen. Several means that root modules were searched for. A quiet run that changed nothing shows nothing.
 func (t InstallSum) show(o *report.Output, several, quiet bool, command string) {
 	if quiet && t.FailedRoots+t.Failed+t.Changed+t.Cached+t.Fetched+t.Planned+t.LockFiles == 0 {
 		return

@@ -111,7 +111,8 @@ func (o *Output) Ruled(f Finding, at Place) Finding {
 // Same reports whether two findings of check differ only in their places.
 func (f Finding) Same(other Finding) bool { return f.cause == other.cause }
 
-// Cells implements [Row], for the table of lock --check. The place has the format of compilers, so that editors can open it.
+// Cells implements [Row], for the table of lock --check. The place has the format of compilers, so that editors can
+// open it.
 func (f Finding) Cells(o *Output) []Cell {
 	place := o.ShortenHere(f.Place().String())
 	return []Cell{Column{}.Of(place), Column{Paint: ui.Bold}.Of(f.Provider + " " + f.Version), Column{}.Of(f.Text)}

@@ -17,7 +17,8 @@ type Page struct {
 	text   strings.Builder
 }
 
-// Page returns an empty page whose rows begin in a column. Its sections have a number of rows at most, unless all is set.
+// Page returns an empty page whose rows begin in a column. Its sections have a number of rows at most, unless all is
+// set.
 func (o *Output) Page(indent, most int, all bool) *Page {
 	return &Page{out: o, indent: indent, most: most, all: all}
 }

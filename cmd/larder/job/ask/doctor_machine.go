@@ -48,8 +48,8 @@ func engines(ctx context.Context, c *checkup) {
 			c.Output.WarnOf(fmt.Errorf("%s: %w", p.Path, p.Err))
 		}
 		if p.Unsafe != "" {
-			c.caught("path-writable", report.At(p.Path, 0), cmp.Or(p.Safer, "remove "+c.Brief(filepath.Dir(p.Path))+" from PATH"),
-				"%s is on PATH, but %s", c.Brief(p.Path), p.Unsafe)
+			hint := cmp.Or(p.Safer, "remove "+c.Brief(filepath.Dir(p.Path))+" from PATH")
+			c.caught("path-writable", report.At(p.Path, 0), hint, "%s is on PATH, but %s", c.Brief(p.Path), p.Unsafe)
 		}
 	}
 	if len(texts) == 0 {
@@ -91,7 +91,8 @@ func (c *checkup) bypassed(first site.EngineProgram, shim string) {
 	if first.Manager != "" {
 		fix += ", after the line that sets up " + first.Manager + " in your shell's configuration"
 	}
-	c.caught("shim-bypassed", report.At(shim, 0), fix, "%s comes before larder's shim %s on PATH", c.programText(first), c.Brief(shim))
+	c.caught("shim-bypassed", report.At(shim, 0), fix,
+		"%s comes before larder's shim %s on PATH", c.programText(first), c.Brief(shim))
 }
 
 // A guarded file or directory decides which programs run, so other users must not be able to replace it.

@@ -19,16 +19,18 @@ import (
 
 // Traps in the configuration, the mirrors and the lock file, which silently change an installation.
 
-// traps are what doctor finds besides the errors and warnings of other commands, by their permanent names: how bad each is, a
-// warning by default, and why it matters, if its text doesn't say that.
+// traps are what doctor finds besides the errors and warnings of other commands, by their permanent names: how bad each
+// is, a warning by default, and why it matters, if its text doesn't say that.
 var traps = map[string]struct {
 	severity report.Severity
 	why      string
 }{
-	"cache-in-mirror":      {report.Broken, "engines install from their own cache instead of the registry, and overwrite or lose packages"},
-	"cache-world-writable": {why: "the packages in it are programs that you run, so another user who can replace them acts with your rights"},
-	"engine-platform":      {report.Broken, "Larder installs providers for its own platform, and the engine can't use them"},
-	"exposed-policy":       {why: "users other than root can change the policy"},
+	"cache-in-mirror": {report.Broken, "engines install from their own cache instead of the registry, " +
+		"and overwrite or lose packages"},
+	"cache-world-writable": {why: "the packages in it are programs that you run, " +
+		"so another user who can replace them acts with your rights"},
+	"engine-platform": {report.Broken, "Larder installs providers for its own platform, and the engine can't use them"},
+	"exposed-policy":  {why: "users other than root can change the policy"},
 	"fallback-wins": {why: "the newest version of all methods is installed, whatever their order: " +
 		"the registry bypasses the mirror as soon as it has a newer one"},
 	"hidden-versions":      {why: "engines query no registry for the providers in this directory"},
@@ -37,12 +39,12 @@ var traps = map[string]struct {
 	"no-exec":              {report.Broken, "engines can't start providers there"},
 	"no-hash-for-platform": {report.Broken, "engines refuse the packages for this platform"},
 	"not-executable":       {report.Broken, "engines link the package, and then fail to start the provider"},
-	"path-writable":        {why: "others can put programs there that run instead of terraform and tofu; doctor doesn't run them"},
+	"path-writable":        {why: "others can choose programs that run instead of terraform and tofu; doctor doesn't run these"},
 	"shim-bypassed":        {why: "the engine runs without larder"},
 	"unread-configuration": {},
 	"unsearched-directory": {},
-	"unverified-cache": {why: "engines use cached packages that nothing verifies, and write lock files that lack the hashes of other " +
-		"platforms; with Larder, the setting isn't necessary"},
+	"unverified-cache": {why: "engines use cached packages that nothing verifies, and write lock files that lack " +
+		"the hashes of other platforms; with Larder, the setting isn't necessary"},
 	"writable-mirror": {why: "engines run the programs in a mirror without verifying a signature"},
 }
 
@@ -57,7 +59,7 @@ func (c *checkup) caught(kind string, at report.Subject, hint, format string, ar
 // unreadInputs finds configuration files and variables that engines don't read.
 func unreadInputs(_ context.Context, c *checkup) {
 	for _, f := range c.Config.UnreadFiles() {
-		hint, why := fmt.Sprintf("unset %s, or copy the settings that you need", f.By), ", because "+f.By+" names another file"
+		hint, why := "unset "+f.By+", or copy the settings that you need", ", because "+f.By+" names another file"
 		if f.By == "" { // no command moves a file that may belong to someone else
 			hint = "move the settings that you want to " + c.Brief(f.RenameTo) + ", where they apply everywhere"
 			why = ": engines expect this file at " + c.Brief(f.RenameTo)
@@ -90,7 +92,8 @@ func fallbackWins(ctx context.Context, c *checkup) {
 				continue
 			}
 			place := c.Config.Tilde(m.Path + fetch.Redact(m.URL) + m.Template.String())
-			c.caught("fallback-wins", report.At(direct.File, direct.Line), "in direct, write "+patternList("exclude", sources.Texts(both)),
+			hint := "in direct, write " + patternList("exclude", sources.Texts(both))
+			c.caught("fallback-wins", report.At(direct.File, direct.Line), hint,
 				"both direct and %s %s are used for %s", m.Kind, place, names(both))
 		}
 	}
@@ -139,7 +142,8 @@ func readMirrors(ctx context.Context, c *checkup) {
 				continue
 			}
 			if err := archive.Startable(p.Location.Dir, p.ID); err != nil {
-				c.caught("not-executable", report.At(p.Location.Dir, 0), "larder mirror verify "+c.word(dir), "%s: %v", c.Brief(p.Location.Dir), err)
+				at, hint := report.At(p.Location.Dir, 0), "larder mirror verify "+c.word(dir)
+				c.caught("not-executable", at, hint, "%s: %v", c.Brief(p.Location.Dir), err)
 			}
 		}
 	}

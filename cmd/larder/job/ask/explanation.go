@@ -105,7 +105,8 @@ func (q *question) show(e Explanation, all bool) {
 	page.Section("Not chosen", others...)
 	page.Section("To change", changes...)
 	if e.Install != "" {
-		page.Section("Then", report.ItemOf(q.again("install"), e.Install), report.ItemOf(q.again("install --upgrade"), e.InstallUpgrade))
+		upgrade := report.ItemOf(q.again("install --upgrade"), e.InstallUpgrade)
+		page.Section("Then", report.ItemOf(q.again("install"), e.Install), upgrade)
 	}
 	page.Section("Unknown", unknown...)
 	page.Show(e)

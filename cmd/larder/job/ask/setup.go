@@ -40,7 +40,9 @@ func explainMachine(ctx context.Context, s *site.Site, dir string, request Expla
 
 // look returns the root module in dir with what can be read of the configuration, and all problems in it. If
 // the error is not nil, the engine is unknown, and assumed.
-func look(ctx context.Context, s *site.Site, dir string, flags []cliconfig.Input) (m setup, ds sources.Diagnostics, err error) {
+func look(
+	ctx context.Context, s *site.Site, dir string, flags []cliconfig.Input,
+) (m setup, ds sources.Diagnostics, err error) {
 	m = setup{&site.Root{Site: s, Out: s.Output, Dir: dir, LockPath: filepath.Join(dir, lockfile.Name)}, flags}
 	if err = m.ReadLock(ctx); err != nil {
 		m.Chosen = site.Choice{Engine: cmp.Or(s.Requested.Engine, sources.Terraform), Reason: "assumed, because of the error"}

@@ -92,7 +92,9 @@ type Removal struct {
 
 // showRemovals shows packages that were removed, or that would be if they are planned.
 func showRemovals(o *report.Output, all []cachedir.Removal, planned bool) {
-	report.GridOf(o, all, func(r cachedir.Removal) Removal { return Removal{report.Typed{}, sizeOf(r.Entry), r.Reason, planned} })
+	report.GridOf(o, all, func(r cachedir.Removal) Removal {
+		return Removal{report.Typed{}, sizeOf(r.Entry), r.Reason, planned}
+	})
 }
 
 // Cells implements [report.Row]. With --all, the table shows the users instead of the reason.
@@ -191,8 +193,8 @@ var contents = []struct {
 	{cachedir.Others, "temporary files and downloads; only the users who own them can remove them"},
 }
 
-// showTotals shows the totals of the cache at path, and what a prune by plan would remove. The unused packages are part of the
-// packages.
+// showTotals shows the totals of the cache at path, and what a prune by plan would remove. The unused packages are part
+// of the packages.
 func showTotals(o *report.Output, path string, plan *cachedir.Plan) {
 	listing := plan.Listing
 	totals := totalsOf(listing.Entries)

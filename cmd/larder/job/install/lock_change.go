@@ -86,9 +86,9 @@ func (c LockChange) text(detailed bool) string {
 			parts = append(parts, part)
 		}
 	}
-	if removed := report.GroupBy(c.Removed, func(h string) string { return sources.Hash(h).Scheme() }); c.Was == c.Version {
-		for _, of := range removed {
-			parts = append(parts, fmt.Sprintf("-%d %s", len(of), sources.Hash(of[0]).Scheme()))
+	if c.Was == c.Version {
+		for _, same := range report.GroupBy(c.of.Removed, sources.Hash.Scheme) {
+			parts = append(parts, fmt.Sprintf("-%d %s", len(same), same[0].Scheme()))
 		}
 	}
 	if c.of.Constrained() {
