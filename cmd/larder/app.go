@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/larder-cli/larder/cliconfig"
+	"github.com/larder-cli/larder/cmd/larder/job/install"
 	"github.com/larder-cli/larder/cmd/larder/line"
 	"github.com/larder-cli/larder/cmd/larder/report"
 	"github.com/larder-cli/larder/cmd/larder/ui"
@@ -116,7 +117,7 @@ func style(l *line.Line, out *report.Output) {
 		return on, typed
 	}
 	format, formatted := l.Typed("format")
-	out.JSON = format == string(report.CheckJSON)
+	out.JSON = format == string(install.CheckJSON)
 	if on, typed := asked("json"); on && (typed || !formatted && !l.Bool(asShim)) {
 		out.JSON = true
 	}

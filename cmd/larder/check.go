@@ -6,7 +6,6 @@ import (
 
 	"github.com/larder-cli/larder/cmd/larder/job/install"
 	"github.com/larder-cli/larder/cmd/larder/line"
-	"github.com/larder-cli/larder/cmd/larder/report"
 	"github.com/larder-cli/larder/cmd/larder/site"
 	"github.com/larder-cli/larder/sources"
 )
@@ -27,7 +26,7 @@ func checkCommand() *line.Command {
 			{Group: selectionFlags, Name: "since", Value: "REV", Does: "only root modules changed since REV in git; implies -R"},
 			platformsFlag("platforms, besides those in the policy"),
 			strictFlag(),
-			{Name: "format", Value: "FORMAT", Does: oneOf(report.CheckFormats), Default: string(report.CheckText), Offers: sources.Texts(report.CheckFormats)},
+			{Name: "format", Value: "FORMAT", Does: oneOf(install.CheckFormats), Default: string(install.CheckText), Offers: sources.Texts(install.CheckFormats)},
 		}),
 		Run: atSite(check),
 	}
@@ -35,10 +34,10 @@ func checkCommand() *line.Command {
 
 // check reads the flags of check, and checks root modules.
 func check(ctx context.Context, l *line.Line, s *site.Site) error {
-	if err := line.OneOf("--format", report.CheckFormat(l.Text("format")), report.CheckFormats); err != nil {
+	if err := line.OneOf("--format", install.CheckFormat(l.Text("format")), install.CheckFormats); err != nil {
 		return err
 	}
 	return install.Check(ctx, s, install.CheckRequest{
-		Roots: l.Words, Strict: l.Bool("strict"), Since: l.Text("since"), Format: report.CheckFormat(l.Text("format")),
+		Roots: l.Words, Strict: l.Bool("strict"), Since: l.Text("since"), Format: install.CheckFormat(l.Text("format")),
 	})
 }

@@ -9,7 +9,7 @@ import (
 
 	"github.com/rogpeppe/go-internal/txtar"
 
-	"github.com/larder-cli/larder/cmd/larder/report"
+	"github.com/larder-cli/larder/cmd/larder/job/install"
 	"github.com/larder-cli/larder/sources/sourcetest"
 )
 
@@ -17,7 +17,7 @@ import (
 func TestGuideListsCheckRules(t *testing.T) {
 	guide := document(t, "docs/ci.md")
 	rows := ""
-	for _, r := range report.CheckRules {
+	for _, r := range install.CheckRules {
 		rows += "| `" + r.ID + "` | " + r.Does + " |\n"
 	}
 	sourcetest.Expect(t, strings.Contains(guide, "\n### Rules of `larder check`\n\n| rule | problem |\n| --- | --- |\n"+rows+"\n"), "docs/ci.md has other rules than\n%s", rows)

@@ -12,6 +12,10 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/larder-cli/larder/cmd/larder/job"
+	"github.com/larder-cli/larder/cmd/larder/job/ask"
+	"github.com/larder-cli/larder/cmd/larder/job/cache"
+	"github.com/larder-cli/larder/cmd/larder/job/install"
 	"github.com/larder-cli/larder/cmd/larder/line"
 	"github.com/larder-cli/larder/cmd/larder/report"
 	"github.com/larder-cli/larder/fsmirror/bundle"
@@ -20,23 +24,24 @@ import (
 
 // objects are the types of all objects of the output, in the order of the document.
 var objects = []report.Object{
-	report.Outcome{}, report.LockFile{}, report.Shim{}, report.LockChange{},
-	report.LockDiff{}, report.Event{}, report.Diagnostic{}, report.CachePath{}, report.Cached{},
-	report.CacheUsage{}, report.ProviderTotal{}, report.Finding{}, report.Checked{},
-	report.Imported{}, report.Skipped{}, report.Missing{}, report.CacheKey{},
-	report.Forgotten{}, report.Released{}, report.Removal{}, report.MirrorRemoval{}, report.Mirrored{}, report.Document{},
+	report.Outcome{}, report.LockFile{}, report.Shim{}, install.LockChange{},
+	install.LockDiff{}, report.Event{}, report.Diagnostic{}, cache.Path{}, cache.Cached{},
+	cache.Usage{}, cache.ProviderTotal{}, report.Finding{}, report.Checked{},
+	report.Imported{}, report.Skipped{}, report.Missing{}, cache.Key{},
+	cache.Forgotten{}, cache.Released{}, cache.Removal{}, report.MirrorRemoval{}, report.Mirrored{}, report.Document{},
 	report.Difference{}, report.Pushed{}, report.Bundled{}, report.BundledRemoval{},
 	report.Payload{}, Manifest{}, report.Version{}, line.Help{},
-	report.Topic{}, line.GlobalFlags{}, report.ExitStatus{}, report.ConfigFile{}, report.ConfigVariable{},
-	report.Completion{}, report.Explanation{}, report.Release{}, report.EngineChoice{}, report.ConfigMethod{}, report.Setting{}, report.Outdated{}, report.Exchange{}, report.Serving{}, report.Served{}, report.Summary{},
+	report.Topic{}, line.GlobalFlags{}, report.ExitStatus{}, ask.ConfigFile{}, ask.ConfigVariable{},
+	report.Completion{}, ask.Explanation{}, ask.Release{}, ask.EngineChoice{}, ask.ConfigMethod{}, ask.Setting{}, ask.Outdated{},
+	report.Exchange{}, report.Serving{}, report.Served{}, report.Summary{},
 }
 
 // summaries are the types of what commands add to the summary.
 var summaries = []any{
-	report.InstallSum{}, report.LockSum{}, report.FillSum{}, report.VerifySum{}, report.RepairSum{},
-	report.CacheTotal{}, report.PruneSum{}, report.Listed{},
-	report.Forgot{}, report.BundleSum{}, report.ImportSum{}, report.Indexed{}, report.Compared{}, report.PushSum{},
-	report.ShimSum{}, report.Diagnosed{}, report.Releases{}, report.OutdatedSum{}, report.CheckSum{}, report.ServeSum{},
+	job.InstallSum{}, install.LockSum{}, report.FillSum{}, report.VerifySum{}, report.RepairSum{},
+	cache.Total{}, report.PruneSum{}, report.Listed{},
+	cache.Forgot{}, report.BundleSum{}, report.ImportSum{}, report.Indexed{}, report.Compared{}, report.PushSum{},
+	report.ShimSum{}, report.Diagnosed{}, ask.Releases{}, ask.OutdatedSum{}, install.CheckSum{}, report.ServeSum{},
 }
 
 // A Manifest has the members of a [report.Manifest], which encodes itself.
@@ -225,7 +230,7 @@ func quoted(value any) string {
 // The list of objects has every type that is one.
 func TestObjectsAreListed(t *testing.T) {
 	var found, listed []string
-	for _, dir := range []string{"report", "line"} {
+	for _, dir := range []string{"report", "line", "job/ask", "job/cache", "job/install"} {
 		files, err := filepath.Glob(filepath.Join(dir, "*.go"))
 		sourcetest.Check(t, err)
 		for _, file := range files {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/larder-cli/larder/cliconfig"
 	"github.com/larder-cli/larder/cmd/larder/job"
+	"github.com/larder-cli/larder/cmd/larder/job/install"
 	"github.com/larder-cli/larder/cmd/larder/line"
 	"github.com/larder-cli/larder/cmd/larder/report"
 	"github.com/larder-cli/larder/cmd/larder/site"
@@ -160,7 +161,7 @@ func readOptions(l *line.Line, out *report.Output) (o site.Options, err error) {
 	if err = l.Exclusive("json", "format"); err != nil {
 		return o, err
 	}
-	out.JSON = l.Bool("json") || l.Text("format") == string(report.CheckJSON)
+	out.JSON = l.Bool("json") || l.Text("format") == string(install.CheckJSON)
 	switch {
 	case l.Bool("quiet"):
 		out.Level = report.Quiet

@@ -65,8 +65,8 @@ var mayImport = map[string][]string{
 	"cmd/larder/report/board":   {"cmd/larder/ui", "sources", "sources/fetch", "installer/acquire"},
 	"cmd/larder/report/webpage": {"cmd/larder/report", "cmd/larder/ui", "sources", "fsmirror/builder"},
 	"cmd/larder/report": { // values: what the packages below know
-		"cmd/larder/report/board", "cmd/larder/ui", "sources", "sources/disk", "sources/fetch", "sources/policy", "sources/store",
-		"fsmirror/builder", "fsmirror/bundle", "fsmirror/legacy", "fsmirror/publish", "fsmirror/server", "cachedir", "installer", "installer/acquire", "installer/lockfile",
+		"cmd/larder/report/board", "cmd/larder/ui", "sources", "sources/disk", "sources/fetch", "sources/store",
+		"fsmirror/builder", "fsmirror/bundle", "fsmirror/legacy", "fsmirror/publish", "fsmirror/server", "cachedir", "installer", "installer/acquire",
 	},
 	"cmd/larder/line": {"cmd/larder/ui", "cmd/larder/report", "sources"},
 	"cmd/larder/site": { // this machine and its root modules

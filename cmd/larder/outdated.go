@@ -23,7 +23,7 @@ func outdatedCommand() *line.Command {
 			{Name: "check", Does: "exit with status 3 if a newer version is allowed"},
 		},
 		Run: atSite(func(ctx context.Context, l *line.Line, s *site.Site) error {
-			return ask.Outdated(ctx, s, ask.OutdatedRequest{Roots: l.Words, Check: l.Bool("check")})
+			return ask.ListOutdated(ctx, s, ask.OutdatedRequest{Roots: l.Words, Check: l.Bool("check")})
 		}),
 	}
 }

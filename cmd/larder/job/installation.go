@@ -40,15 +40,13 @@ type Installation struct {
 // Run installs the providers of all root modules.
 func (in *Installation) Run(ctx context.Context) error {
 	in.Output.AtLast(func() {
-		in.tally.DryRun, in.tally.Several = in.Flags.DryRun, in.Flags.Recursive || len(in.Roots) > 1
+		in.tally.DryRun = in.Flags.DryRun
 		if in.Installed == nil { // otherwise a command follows, and what it shows is more important
 			in.tally.Behind = sources.Texts(slices.SortedFunc(maps.Keys(in.tally.behind), sources.Provider.Compare))
 		}
 		in.Output.Summary(in.tally.InstallSum)
-		idle := in.Quiet && in.tally.Idle()
-		if ctx.Err() == nil && !idle { // an interrupted run has no other errors
-			in.Output.Installed(in.tally.InstallSum)
-			in.Output.Behind(in.tally.InstallSum, in.Again("outdated"))
+		if ctx.Err() == nil { // an interrupted run has no other errors
+			in.tally.show(in.Output, in.Flags.Recursive || len(in.Roots) > 1, in.Quiet, in.Again("outdated"))
 		}
 	})
 	err := in.Each(ctx, in.At)

@@ -119,7 +119,7 @@ func TestInstallTally(t *testing.T) {
 	sourcetest.Equal(t, len(i.removed()), 0, "a failed run writes no lock file")
 	tally.add(s.Output, i)
 	tally.add(s.Output, installed{nil, before, 2, true})
-	want := report.InstallSum{RootModules: 4, Changed: 1, FailedRoots: 3, Failed: 1 + 2, UpToDate: 2, Fetched: 2, Bytes: 14}
+	want := InstallSum{RootModules: 4, Changed: 1, FailedRoots: 3, Failed: 1 + 2, UpToDate: 2, Fetched: 2, Bytes: 14}
 	sourcetest.Equal(t, fmt.Sprint(tally.InstallSum), fmt.Sprint(want))
 }
 

@@ -1,7 +1,11 @@
 package job
 
 import (
+	"fmt"
+	"strings"
+
 	"github.com/larder-cli/larder/cmd/larder/report"
+	"github.com/larder-cli/larder/cmd/larder/ui"
 	"github.com/larder-cli/larder/installer"
 	"github.com/larder-cli/larder/installer/lockfile"
 	"github.com/larder-cli/larder/sources"
@@ -40,9 +44,25 @@ func (i installed) removed() (removed []sources.Release) {
 	return removed
 }
 
+// An InstallSum is the summary of installing the providers of root modules.
+type InstallSum struct {
+	RootModules int      `json:"root_modules"`
+	Changed     int      `json:"root_modules_changed"`
+	FailedRoots int      `json:"root_modules_failed,omitempty"`
+	Failed      int      `json:"failed"` // providers
+	UpToDate    int      `json:"up_to_date"`
+	Cached      int      `json:"from_cache"`
+	Fetched     int      `json:"fetched"`
+	Planned     int      `json:"planned,omitempty"` // that a dry run would download
+	Bytes       int64    `json:"bytes"`
+	LockFiles   int      `json:"lock_files_written"`
+	DryRun      bool     `json:"dry_run,omitempty"`
+	Behind      []string `json:"behind,omitempty"` // providers with a newer release than the chosen version, as far as sources were queried
+}
+
 // An installTally adds up the results of root modules.
 type installTally struct {
-	report.InstallSum
+	InstallSum
 	sources map[string]bool
 	behind  map[sources.Provider]bool // with a newer release than the chosen version
 }
@@ -66,14 +86,24 @@ func (t *installTally) add(out *report.Output, i installed) {
 	for _, p := range i.Behind {
 		t.behind[p] = true
 	}
-	changed := false
+	before := t.UpToDate
 	for _, p := range i.Packages {
-		changed = changed || p.How != installer.WasInstalled
-		t.Add(p)
+		switch p.How {
+		case installer.WasInstalled:
+			t.UpToDate++
+		case installer.Fetched:
+			t.Fetched++
+			t.Bytes += p.Size
+		case installer.Planned:
+			t.Planned++
+		default:
+			t.Cached++
+		}
 		if p.Source != "" {
 			t.sources[p.Source] = true
 		}
 	}
+	changed := t.UpToDate-before < len(i.Packages)
 	if changed && !i.fails {
 		t.Changed++
 	}
@@ -91,4 +121,62 @@ func (t *installTally) add(out *report.Output, i installed) {
 		t.LockFiles++
 		out.LockFile(i.Lock)
 	}
+}
+
+// show prints the summary for people, and which providers have newer releases, with the command that shows why these
+// were not chosen. Several means that root modules were searched for. A quiet run that changed nothing shows nothing.
+func (t InstallSum) show(o *report.Output, several, quiet bool, command string) {
+	if quiet && t.FailedRoots+t.Failed+t.Changed+t.Cached+t.Fetched+t.Planned+t.LockFiles == 0 {
+		return
+	}
+	var texts []string
+	if several && t.RootModules > 0 {
+		texts = append(texts, t.modules())
+	}
+	if t.UpToDate+t.Cached+t.Fetched+t.Planned+t.Failed > 0 {
+		texts = append(texts, t.providers(o))
+	}
+	if len(texts) == 0 && t.DryRun {
+		texts = append(texts, "Nothing to install")
+	}
+	if len(texts) > 0 {
+		o.Say("%s", strings.Join(texts, ". "))
+	}
+	if len(t.Behind) > 0 && t.FailedRoots+t.Failed == 0 {
+		o.Aside("Newer versions of %s were not chosen: %s shows why", ui.Some(t.Behind, 3), command)
+	}
+}
+
+// modules describes the results of the root modules.
+func (t InstallSum) modules() string {
+	var parts []string
+	if t.Changed > 0 || t.FailedRoots == 0 { // one that failed may have changed
+		parts = append(parts, fmt.Sprintf("%d changed", t.Changed))
+	}
+	parts = append(parts, ui.Numbers(ui.N(t.RootModules-t.Changed-t.FailedRoots, "up to date"), ui.N(t.FailedRoots, "failed"))...)
+	if t.LockFiles > 0 {
+		parts = append(parts, ui.Count(t.LockFiles, "lock file")+" updated")
+	}
+	return ui.Count(t.RootModules, "root module") + ": " + strings.Join(parts, ", ")
+}
+
+// providers describes what was installed, and how long that took.
+func (t InstallSum) providers(o *report.Output) string {
+	new := t.Cached + t.Fetched + t.Planned
+	took := ui.Took(o.Elapsed())
+	if new == 0 && t.Failed == 0 {
+		return fmt.Sprintf("%s up to date (%s)", ui.Count(t.UpToDate, "provider"), took)
+	}
+	parts := []string{report.Said(t.DryRun, "Would install ", "Installed ") + ui.Count(new, "provider")}
+	switch {
+	case t.Fetched == 0 && t.Planned == 0 && new > 0:
+		parts[0] += " from the cache"
+	case t.Planned > 0:
+		parts[0] += fmt.Sprintf(" (%d to fetch)", t.Planned)
+	}
+	parts = append(parts, ui.Numbers(ui.N(t.UpToDate, "up to date"), ui.N(t.Failed, "failed"))...)
+	if t.Bytes > 0 {
+		return strings.Join(append(parts, ui.Fetched(t.Bytes, o.Elapsed())), ", ")
+	}
+	return strings.Join(parts, ", ") + " (" + took + ")"
 }

@@ -25,13 +25,8 @@ type Bundled struct {
 }
 
 // Cells implements [Row].
-func (b Bundled) Cells(*Output) []cell {
-	return append(b.cells(), sizeColumn.of(ui.Size(b.Size)),
-		cell{ui.Column{Head: "EVIDENCE"}, ui.Plain.Of(b.evidence)})
-}
-
-func bundledOf(p bundle.Package) Bundled {
-	return Bundled{Typed{}, InJSON(p.ID), p.Path(), p.Size, p.ZH, p.H1, "no signed checksums"}
+func (b Bundled) Cells(*Output) []Cell {
+	return append(b.IDCells(), SizeColumn.Of(ui.Size(b.Size)), Column{Head: "EVIDENCE"}.Of(b.evidence))
 }
 
 // A BundledRemoval is a package that a bundle removes from the mirror into which it is imported.
@@ -42,20 +37,20 @@ type BundledRemoval struct {
 }
 
 // Cells implements [Row].
-func (r BundledRemoval) Cells(*Output) []cell { return marked(removedMark, r.cells()...) }
+func (r BundledRemoval) Cells(*Output) []Cell { return marked(removedMark, r.IDCells()...) }
 
 // removedMark is the first cell of rows of packages that are removed.
 var removedMark = ui.Removed.Of(" -")
 
 // BundledRemovals shows the packages that a bundle removes.
 func (o *Output) BundledRemovals(removed []bundle.Package) {
-	gridOf(o, removed, func(p bundle.Package) BundledRemoval { return BundledRemoval{Typed{}, InJSON(p.ID), p.ZH} })
+	GridOf(o, removed, func(p bundle.Package) BundledRemoval { return BundledRemoval{Typed{}, InJSON(p.ID), p.ZH} })
 }
 
 // Bundled shows the packages, the payload and the removals of a manifest.
 func (o *Output) Bundled(m bundle.Manifest) {
-	gridOf(o, m.Packages, func(p bundle.Package) Bundled {
-		row := bundledOf(p)
+	GridOf(o, m.Packages, func(p bundle.Package) Bundled {
+		row := Bundled{Typed{}, InJSON(p.ID), p.Path(), p.Size, p.ZH, p.H1, "no signed checksums"}
 		switch {
 		case p.Unpacked():
 			row.evidence = "unpacked"
@@ -93,8 +88,7 @@ func BundleSumOf(file string, m bundle.Manifest, dryRun bool) BundleSum {
 // ContentsText describes the contents of a bundle, and the bundle that a delta requires: "3 packages,
 // 80 MB, modules of 2 root modules and tofu (91 MB), for a mirror that has 5 packages already".
 func ContentsText(m bundle.Manifest) string {
-	text := fmt.Sprintf("%s, %s%s", ui.Count(len(m.Packages), "package"), ui.Size(m.Size()), PayloadText(m.Payload))
-	text += RemovesText(m.Removed)
+	text := ui.Count(len(m.Packages), "package") + ", " + ui.Size(m.Size()) + PayloadText(m.Payload) + RemovesText(m.Removed)
 	if len(m.Base) > 0 {
 		text += fmt.Sprintf(", for a mirror that has %s already", ui.Count(len(m.Base), "package"))
 	}
@@ -125,7 +119,7 @@ var marks = map[bundle.How]ui.Span{
 
 // howText describes what was done, or would be.
 func howText(how bundle.How, planned bool) string {
-	return said(planned && how != bundle.Known, "would be ", "") + string(how)
+	return Said(planned && how != bundle.Known, "would be ", "") + string(how)
 }
 
 // BundleImported shows the result for each package and payload, and returns the number of
@@ -133,18 +127,17 @@ func howText(how bundle.How, planned bool) string {
 func (o *Output) BundleImported(imported bundle.Imported, planned bool) (added int) {
 	sum := ImportSum{DryRun: planned}
 	for _, a := range imported.Packages {
-		switch a.How {
-		case bundle.Known:
+		if a.How == bundle.Known {
 			sum.There++
-		case bundle.Added:
+			continue
+		}
+		sum.Packages++
+		sum.Size += a.Size
+		if a.How == bundle.Added {
 			added++
-			fallthrough
-		default:
-			sum.Packages++
-			sum.Size += a.Size
 		}
 	}
-	gridOf(o, imported.Packages, func(a bundle.Arrival) Imported {
+	GridOf(o, imported.Packages, func(a bundle.Arrival) Imported {
 		return Imported{
 			PackageID: InJSON(a.ID), How: howText(a.How, planned), Verification: VerificationOf(a.Report), Path: a.Path(), Size: a.Size,
 			ZH: a.ZH, H1: a.H1, did: a.How,
@@ -152,33 +145,29 @@ func (o *Output) BundleImported(imported bundle.Imported, planned bool) (added i
 	})
 	placed := o.placed(imported.Placed, planned)
 	sum.Payloads, sum.Removed, sum.Kept = len(placed), len(imported.Removed), len(imported.Kept)+len(imported.Others)
-	gridOf(o, imported.Removed, func(e builder.Entry) MirrorRemoval {
+	GridOf(o, imported.Removed, func(e builder.Entry) MirrorRemoval {
 		return MirrorRemoval{Typed{}, MirroredOf(e), planned, true}
 	})
-	freed := int64(0)
-	for _, e := range imported.Removed {
-		freed += e.Size
-	}
 	for _, id := range imported.Others {
 		o.Warn("%s: kept: it is not the package that the sender has removed", id)
 	}
 	o.Summary(sum)
-	did := said(planned, "Would import", "Imported")
+	did := Said(planned, "Would import", "Imported")
 	switch {
 	case sum.Packages+sum.Payloads == 0:
-		o.Say("%s", also("Nothing to import", there(sum.There)))
+		o.Say("%s", Also("Nothing to import", there(sum.There)))
 	case sum.Packages == 0:
 		o.Say("%s %s (%s)", did, payloadNames(placed), ui.Size(payloadSize(placed)))
 	default:
 		text := fmt.Sprintf("%s %s (%s)%s", did, ui.Count(sum.Packages, "package"), ui.Size(sum.Size), PayloadText(placed))
-		o.Say("%s", also(text, there(sum.There)))
+		o.Say("%s", Also(text, there(sum.There)))
 	}
 	const bySender = "that the sender has removed"
 	if n := sum.Removed; n > 0 {
-		o.Say("%s %s %s, %s", said(planned, "Would remove", "Removed"), ui.Count(n, "package"), bySender, ui.Size(freed))
+		o.Say("%s %s %s, %s", Said(planned, "Would remove", "Removed"), ui.Count(n, "package"), bySender, BytesOf(imported.Removed))
 	}
 	if n := len(imported.Kept); n > 0 {
-		o.Say("%s %s %s", said(planned, "Would keep", "Kept"), ui.Count(n, "package"), bySender)
+		o.Say("%s %s %s", Said(planned, "Would keep", "Kept"), ui.Count(n, "package"), bySender)
 	}
 	return added
 }
@@ -200,17 +189,13 @@ type Payload struct {
 }
 
 // Cells implements [Row].
-func (p Payload) Cells(o *Output) []cell {
+func (p Payload) Cells(o *Output) []Cell {
 	if p.did == bundle.Known && o.Level != Verbose {
 		return nil
 	}
-	return []cell{
-		{Span: marks[p.did]},
-		{ui.Column{}, ui.Bold.Of(p.of.String())},
-		{ui.Column{Right: true}, ui.Plain.Of(ui.Count(p.Files, "file"))},
-		{ui.Column{Right: true}, ui.Plain.Of(ui.Size(p.Size))},
-		{ui.Column{}, ui.Plain.Of(o.Shorten(p.To))},
-	}
+	number := Column{Right: true}
+	return marked(marks[p.did], Column{Paint: ui.Bold}.Of(p.of.String()), number.Of(ui.Count(p.Files, "file")),
+		number.Of(ui.Size(p.Size)), Column{}.Of(o.Shorten(p.To)))
 }
 
 // payloadOf returns payload. Did is what was done with it; it may be empty.
@@ -225,17 +210,17 @@ func payloadOf(p bundle.Payload, did bundle.How) Payload {
 // Payload shows the payload of a bundle, with the checksum of an engine for the import. Did is what was
 // done with it; it may be empty.
 func (o *Output) Payload(all []bundle.Payload, did bundle.How) {
-	gridOf(o, all, func(p bundle.Payload) Payload { return payloadOf(p, did) })
+	GridOf(o, all, func(p bundle.Payload) Payload { return payloadOf(p, did) })
 	for _, p := range all {
-		if engine := payloadOf(p, did); engine.SHA256 != "" {
-			o.Say("SHA-256 of %s: %s", engine.Name, engine.SHA256)
+		if p.Kind == bundle.EngineBinary {
+			o.Say("SHA-256 of %s: %x", p.Files[0].Name, p.Files[0].SHA256)
 		}
 	}
 }
 
 // placed shows the result for each payload, and returns those that were put in place.
 func (o *Output) placed(all []bundle.Placed, planned bool) (placed []bundle.Payload) {
-	gridOf(o, all, func(p bundle.Placed) Payload {
+	GridOf(o, all, func(p bundle.Placed) Payload {
 		if p.How != bundle.Known {
 			placed = append(placed, p.Payload)
 		}

@@ -26,7 +26,7 @@ type Diagnosed struct {
 
 // Text sums up, as in "1 failure, 2 warnings".
 func (d Diagnosed) Text() string {
-	return strings.Join(counted(ui.N(d.Failures, "failure"), ui.N(d.Warnings, "warning")), ", ")
+	return strings.Join(Counted(ui.N(d.Failures, "failure"), ui.N(d.Warnings, "warning")), ", ")
 }
 
 // heads are the beginnings of findings.

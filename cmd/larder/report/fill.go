@@ -39,7 +39,7 @@ func (s FillSum) had() int { return s.Packages - s.Fetched - s.Planned }
 
 // Text returns the summary as text.
 func (s FillSum) Text(o *Output) string {
-	text := said(s.DryRun, "Would add ", "Added ") + ui.Count(s.Fetched+s.Planned, "package")
+	text := Said(s.DryRun, "Would add ", "Added ") + ui.Count(s.Fetched+s.Planned, "package")
 	if s.Fetched+s.Planned == 0 {
 		text = "Nothing to add"
 	}
@@ -47,7 +47,7 @@ func (s FillSum) Text(o *Output) string {
 	if s.Bytes > 0 {
 		text += " (" + ui.Fetched(s.Bytes, o.Elapsed()) + ")"
 	}
-	return also(text, there(s.had()), ui.N(s.Missing, "not available for the platform"), ui.N(s.Failed, "failed"))
+	return Also(text, there(s.had()), ui.N(s.Missing, "not available for the platform"), ui.N(s.Failed, "failed"))
 }
 
 // platforms names the platforms that policies declare, as in " for linux_amd64".

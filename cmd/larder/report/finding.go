@@ -22,7 +22,7 @@ const (
 )
 
 // A Finding is a problem that a command has found: an error, a warning, or what verify, repair, lock --check, check and
-// doctor look for. Those with the same cause are shown as one, see [byCause].
+// doctor look for. Those with the same cause are shown as one, see [ByCause].
 type Finding struct {
 	Typed    `type:"finding"`
 	Kind     string   `json:"kind,omitempty"` // permanent name; errors and warnings have none, and are [Diagnostic]s in JSON
@@ -98,6 +98,24 @@ func (f Finding) About(p sources.Provider, v sources.Version) Finding {
 func (f Finding) Shown(line string) Finding {
 	f.line = line
 	return f
+}
+
+// Ruled returns the finding of check in a root module at a place, which people see with the name of its rule.
+func (o *Output) Ruled(f Finding, at Place) Finding {
+	f.Severity, f.File, f.Line, f.module = Broken, at.File, at.Line, o.module
+	f.cause, f.named = fmt.Sprintf("%s [%s]", f.Message(), f.Kind), true
+	f.line = at.String() + ": " + f.cause
+	return f
+}
+
+// Same reports whether two findings of check differ only in their places.
+func (f Finding) Same(other Finding) bool { return f.cause == other.cause }
+
+// Cells implements [Row], for the table of lock --check. The place has the format of compilers, so that editors can
+// open it.
+func (f Finding) Cells(o *Output) []Cell {
+	place := o.ShortenHere(f.Place().String())
+	return []Cell{Column{}.Of(place), Column{Paint: ui.Bold}.Of(f.Provider + " " + f.Version), Column{}.Of(f.Text)}
 }
 
 // Message returns the text with the provider, which the text of an error has.

@@ -11,9 +11,9 @@ import (
 	"github.com/larder-cli/larder/cmd/larder/ui"
 )
 
-// byCause joins findings with the same cause. It keeps only the hints that all of them have, as
+// ByCause joins findings with the same cause. It keeps only the hints that all of them have, as
 // others are about single members, or with allHints each of them. Hints that name their members are kept.
-func byCause(all []Finding, allHints bool) (joined []Finding) {
+func ByCause(all []Finding, allHints bool) (joined []Finding) {
 	type cause struct {
 		text  string
 		of    Severity
@@ -169,7 +169,7 @@ func (o *Output) Together(work func()) {
 
 // speak prints errors and warnings, those with the same cause as one.
 func (o *Output) speak(all []Finding) {
-	all = byCause(all, o.JSON || o.Level == Verbose)
+	all = ByCause(all, o.JSON || o.Level == Verbose)
 	last := map[string]int{} // a hint of several findings is printed after the last of them
 	for i, f := range all {
 		for _, hint := range f.Hints {
@@ -218,7 +218,7 @@ func (o *Output) findingObject(f Finding) {
 
 // Findings shows findings as results, those with the same cause as one.
 func (o *Output) Findings(all ...Finding) {
-	for _, f := range byCause(all, true) {
+	for _, f := range ByCause(all, true) {
 		switch {
 		case o.hear != nil:
 			o.hear(f.overheard(o.most()))

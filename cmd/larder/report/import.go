@@ -34,7 +34,7 @@ func ImportedFrom(c legacy.Candidate, how string, did bundle.How, s sources.Stor
 }
 
 // Cells implements [Row].
-func (i Imported) Cells(o *Output) []cell {
+func (i Imported) Cells(o *Output) []Cell {
 	if i.did == bundle.Known && o.Level != Verbose {
 		return nil
 	}
@@ -45,7 +45,7 @@ func (i Imported) Cells(o *Output) []cell {
 		from = "from " + o.Shorten(i.Path)
 	}
 	return marked(marks[i.did],
-		append(i.cells(), sizeColumn.of(size), verifiedColumn.of(i.As()), cell{ui.Column{}, ui.Faint.Of(from)})...)
+		append(i.IDCells(), SizeColumn.Of(size), VerifiedColumn.Of(i.As()), Column{Paint: ui.Faint}.Of(from))...)
 }
 
 // An ImportSum is the summary of an import into a mirror or a plugin cache.
@@ -64,11 +64,11 @@ type ImportSum struct {
 
 // Text returns the summary as text.
 func (s ImportSum) Text() string {
-	text := also(said(s.DryRun, "Would import ", "Imported ")+ui.Count(s.Packages, "package"), there(s.There))
+	text := Also(Said(s.DryRun, "Would import ", "Imported ")+ui.Count(s.Packages, "package"), there(s.There))
 	if s.Evidence > 0 {
-		text += fmt.Sprintf("; %s signed checksums for %d", said(s.DryRun, "would add", "added"), s.Evidence)
+		text += fmt.Sprintf("; %s signed checksums for %d", Said(s.DryRun, "would add", "added"), s.Evidence)
 	}
-	return also(text, ui.N(s.Skipped, "skipped"), ui.N(s.Failed, "failed"))
+	return Also(text, ui.N(s.Skipped, "skipped"), ui.N(s.Failed, "failed"))
 }
 
 // A Skipped is a file or directory that is not a provider.

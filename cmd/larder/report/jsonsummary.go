@@ -27,13 +27,13 @@ func (s *sum) count(of Severity) {
 	}
 }
 
-// also adds the numbers that are not 0 to a text: "Pushed 2 packages; 1 already there".
-func also(text string, numbers ...ui.Number) string {
+// Also adds the numbers that are not 0 to a text: "Pushed 2 packages; 1 already there".
+func Also(text string, numbers ...ui.Number) string {
 	return strings.Join(append([]string{text}, ui.Numbers(numbers...)...), "; ")
 }
 
-// counted describes the numbers that are not 0, as [ui.Count] does.
-func counted(numbers ...ui.Number) (texts []string) {
+// Counted describes the numbers that are not 0, as [ui.Count] does.
+func Counted(numbers ...ui.Number) (texts []string) {
 	for _, n := range numbers {
 		if n.N > 0 {
 			texts = append(texts, ui.Count(n.N, n.What))
@@ -42,8 +42,8 @@ func counted(numbers ...ui.Number) (texts []string) {
 	return texts
 }
 
-// said returns what was done, or for a dry run what would be.
-func said(dryRun bool, would, did string) string {
+// Said returns what was done, or for a dry run what would be.
+func Said(dryRun bool, would, did string) string {
 	if dryRun {
 		return would
 	}

@@ -38,7 +38,7 @@ type Shim struct {
 
 // Text implements [Value].
 func (s Shim) Text(o *Output) string {
-	return o.Shorten(s.Path) + "  " + said(s.DryRun, "would be ", "") + s.Did
+	return o.Shorten(s.Path) + "  " + Said(s.DryRun, "would be ", "") + s.Did
 }
 
 // A ShimSum is the summary of changed shims.

@@ -51,22 +51,19 @@ const cannotRepair = "can't be repaired"
 
 // Add counts a repair, and returns it. Packages that are fetched again may replace damaged ones.
 func (s *RepairSum) Add(f *store.Finding, do string, fetch, failed bool) Finding {
-	counts := map[string]*int{
-		string(cachedir.Replaced): &s.Replaced, string(cachedir.Restored): &s.Restored,
-		string(cachedir.Quarantined): &s.Quarantined, string(cachedir.Lowered): &s.Lowered, string(builder.Correct): &s.Corrected,
-	}
 	if s.DryRun && fetch {
 		do = string(cachedir.Replaced)
 	}
-	n := counts[do]
-	did := do
+	n := map[string]*int{
+		string(cachedir.Replaced): &s.Replaced, string(cachedir.Restored): &s.Restored,
+		string(cachedir.Quarantined): &s.Quarantined, string(cachedir.Lowered): &s.Lowered, string(builder.Correct): &s.Corrected,
+	}[do]
+	did := Said(s.DryRun, "would be ", "") + do
 	switch {
 	case s.DryRun && n == nil:
 		did = cannotRepair
 	case s.DryRun && fetch:
 		did = "would be fetched again"
-	case s.DryRun:
-		did = "would be " + did
 	}
 	if failed || n == nil {
 		n = &s.Failed
@@ -79,14 +76,14 @@ func (s *RepairSum) Add(f *store.Finding, do string, fetch, failed bool) Finding
 
 // Text describes the result: "2 problems in 3 packages (1.2 GB read in 1s): 2 replaced".
 func (s RepairSum) Text(o *Output) string {
-	would, text := said(s.DryRun, "would be ", ""), "No problem"
+	would, text := Said(s.DryRun, "would be ", ""), "No problem"
 	if s.Problems > 0 {
 		text = ui.Count(s.Problems, "problem")
 	}
 	text += " in " + s.VerifySum.Text(o)
-	return text + after(": ", ui.Numbers(ui.N(s.Replaced, would+said(s.DryRun, "fetched again", "replaced")),
+	return text + Labeled(": ", ui.Numbers(ui.N(s.Replaced, would+Said(s.DryRun, "fetched again", "replaced")),
 		ui.N(s.Restored, would+"restored"), ui.N(s.Quarantined, would+"quarantined"), ui.N(s.Lowered, would+"kept without evidence"),
-		ui.N(s.Corrected, would+"corrected"), ui.N(s.Failed, said(s.DryRun, cannotRepair, "failed")))...)
+		ui.N(s.Corrected, would+"corrected"), ui.N(s.Failed, Said(s.DryRun, cannotRepair, "failed")))...)
 }
 
 // A PruneSum is the summary of pruning a plugin cache or a mirror.
@@ -108,28 +105,7 @@ type PruneSum struct {
 func (s *PruneSum) KeptText() string {
 	kept := ui.Numbers(ui.N(s.Used, "used by root modules"), ui.N(s.Locked, "locked"), ui.N(s.Kept, "prefetched with --keep"),
 		ui.N(s.Recent, "within the limits"), ui.N(s.Others, "of other users"), ui.N(s.InUse, "in use since the listing"))
-	return also(after("; kept: ", kept...), ui.N(s.Failed, "failed"))
-}
-
-// RemovedText describes what a prune of a cache removes: "97 packages and 2 archives, 21.4 GB".
-func RemovedText(r cachedir.Removed) string {
-	b := r.Besides
-	parts := counted(ui.N(len(r.Packages), "package"), ui.N(b[cachedir.Archives].Count, "archive"),
-		ui.N(b[cachedir.Abandoned].Count+b[cachedir.Leftover].Count+b[cachedir.Quarantine].Count, "leftover"))
-	if r.Empty() {
-		parts = []string{"0 packages"}
-	}
-	text := ui.List("and", parts) + ", " + ui.Size(r.Freed)
-	used := 0
-	for _, p := range r.Packages {
-		if p.Reason == cachedir.Everything && !p.Unused() {
-			used++
-		}
-	}
-	if used > 0 {
-		text += fmt.Sprintf(" (%d in use or kept)", used)
-	}
-	return text
+	return Also(Labeled("; kept: ", kept...), ui.N(s.Failed, "failed"))
 }
 
 // RemovedPackages describes what a prune of a mirror removes: "97 packages, 21.4 GB".

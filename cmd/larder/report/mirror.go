@@ -32,17 +32,17 @@ type Mirrored struct {
 // MirroredOf returns an entry of a mirror.
 func MirroredOf(e builder.Entry) Mirrored {
 	return Mirrored{
-		PackageID: InJSON(e.ID), Path: e.Path, Unpacked: e.Unpacked, Size: e.Size, Since: moment(e.Since),
+		PackageID: InJSON(e.ID), Path: e.Path, Unpacked: e.Unpacked, Size: e.Size, Since: Moment(e.Since),
 		Verification: VerificationOf(e.Stored.Report), Changed: e.Stored.Differs != "", Damaged: e.Err != nil,
 		Evidence: e.Evidence, Hashes: sources.Texts(e.Hashes), Origin: e.Origin, unproved: !e.Stored.Proof.Any(),
 	}
 }
 
 // Cells implements [Row].
-func (m Mirrored) Cells(o *Output) []cell { return append(m.cells(), m.signedBy(o)) }
+func (m Mirrored) Cells(o *Output) []Cell { return append(m.cells(), m.SignedBy(o)) }
 
 // cells returns the cells that all tables of a mirror's packages have.
-func (m Mirrored) cells() []cell {
+func (m Mirrored) cells() []Cell {
 	verdict := m.As()
 	switch {
 	case m.Damaged:
@@ -62,13 +62,13 @@ func (m Mirrored) cells() []cell {
 	if !m.Since.IsZero() {
 		since = ui.Since(m.Since, time.Now())
 	}
-	return append(m.PackageID.cells(), sizeColumn.of(size), cell{ui.Column{Head: "ADDED"}, ui.Faint.Of(since)},
-		verifiedColumn.of(verdict))
+	return append(m.PackageID.IDCells(), SizeColumn.Of(size), Column{Head: "ADDED", Paint: ui.Faint}.Of(since),
+		VerifiedColumn.Of(verdict))
 }
 
 // Mirrored shows packages in a mirror.
 func (o *Output) Mirrored(entries []builder.Entry) {
-	gridOf(o, entries, MirroredOf)
+	GridOf(o, entries, MirroredOf)
 }
 
 // A MirrorRemoval is a package that was removed from a mirror, or that would be.
@@ -81,7 +81,7 @@ type MirrorRemoval struct {
 }
 
 // Cells implements [Row].
-func (r MirrorRemoval) Cells(*Output) []cell {
+func (r MirrorRemoval) Cells(*Output) []Cell {
 	if r.besides {
 		return marked(removedMark, r.cells()...)
 	}
@@ -90,7 +90,7 @@ func (r MirrorRemoval) Cells(*Output) []cell {
 
 // MirrorRemovals shows packages that were removed, or that would be if they are planned.
 func (o *Output) MirrorRemovals(entries []builder.Entry, planned bool) {
-	gridOf(o, entries, func(e builder.Entry) MirrorRemoval {
+	GridOf(o, entries, func(e builder.Entry) MirrorRemoval {
 		return MirrorRemoval{Typed{}, MirroredOf(e), planned, false}
 	})
 }
@@ -135,14 +135,14 @@ func (s *Indexed) Add(c builder.Change) Document {
 		did, n = "removed", &s.Removed
 	}
 	*n++
-	return Document{Typed{}, c.Path, said(s.DryRun, "would be ", "") + did, s.DryRun}
+	return Document{Typed{}, c.Path, Said(s.DryRun, "would be ", "") + did, s.DryRun}
 }
 
 // Text returns the summary as text.
 func (s Indexed) Text() string {
 	text := "The index is up to date"
 	if s.Written+s.Removed > 0 {
-		format := said(s.DryRun, "Would write %s and remove %d", "Wrote %s, removed %d")
+		format := Said(s.DryRun, "Would write %s and remove %d", "Wrote %s, removed %d")
 		text = fmt.Sprintf(format, ui.Count(s.Written, "file"), s.Removed)
 	}
 	if s.LeftOut > 0 {

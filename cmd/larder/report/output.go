@@ -158,6 +158,17 @@ func (o *Output) ShortenHere(text string) string { return o.from[len(o.from)-1].
 // name of a root module, for text that other programs parse.
 func (o *Output) Print(line string) { o.printAfter("", line) }
 
+// Patch writes a patch to standard output, for programs that read patches.
+func (o *Output) Patch(patch string) {
+	for line := range strings.Lines(patch) {
+		own := ""
+		if strings.HasPrefix(line, "--- ") || strings.HasPrefix(line, "+++ ") { // logs of Buildkite have such headings too
+			own = line[:4]
+		}
+		o.printAfter(own, line[len(own):])
+	}
+}
+
 // printAfter is Print for a line that begins with a text of Larder's own.
 func (o *Output) printAfter(own, line string) {
 	shown := strings.TrimRight(line, "\r\n") // lines may end with CR LF
@@ -340,7 +351,7 @@ func (o *Output) Fail(ctx context.Context, err error) {
 	}
 	if ctx.Err() != nil {
 		const text = "interrupted"
-		o.tell(Finding{Severity: Broken, Text: text, module: o.module, line: text + after("; ", o.leaves)})
+		o.tell(Finding{Severity: Broken, Text: text, module: o.module, line: text + Labeled("; ", o.leaves)})
 		return
 	}
 	o.gather(func() { o.tell(o.ErrorFindings(err)...) })

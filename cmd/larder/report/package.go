@@ -24,13 +24,16 @@ func InJSON(id sources.PackageID) PackageID {
 	return PackageID{id.Provider.String(), id.Version.String(), id.Platform.String()}
 }
 
-// cells returns the first cells of a row about the package.
-func (p PackageID) cells() []cell {
-	return []cell{providerColumn.of(p.Provider), versionColumn.of(p.Version), platformColumn.of(p.Platform)}
+// Moment returns a time for programs, which have no use for fractions of seconds.
+func Moment(t time.Time) time.Time { return t.UTC().Truncate(time.Second) }
+
+// IDCells returns the first cells of a row about the package.
+func (p PackageID) IDCells() []Cell {
+	return []Cell{ProviderColumn.Of(p.Provider), VersionColumn.Of(p.Version), platformColumn.Of(p.Platform)}
 }
 
-// text names the package.
-func (p PackageID) text() string { return p.Provider + " " + p.Version + " " + p.Platform }
+// Named names the package.
+func (p PackageID) Named() string { return p.Provider + " " + p.Version + " " + p.Platform }
 
 // An Outcome is what became of a package.
 type Outcome struct {
@@ -125,10 +128,10 @@ func (o *Output) changes(changes []Change) {
 type heading string
 
 // Cells implements [Row].
-func (h heading) Cells(*Output) []cell { return []cell{{Span: ui.Bold.Of(string(h))}} }
+func (h heading) Cells(*Output) []Cell { return []Cell{{Span: ui.Bold.Of(string(h))}} }
 
 // Cells implements [celled].
-func (c Change) Cells(o *Output) []cell {
+func (c Change) Cells(o *Output) []Cell {
 	mark, id := ui.Added.Of(" +"), InJSON(c.Package.ID)
 	module, size, verified, how, from := "", "", verifiedAs(c.Package.Report), "", ""
 	switch {
@@ -152,10 +155,10 @@ func (c Change) Cells(o *Output) []cell {
 	if o.Level == Verbose {
 		how, from = ui.Together(string(c.How), string(c.Link)), c.Source
 	}
-	return append([]cell{{Span: ui.Plain.Of(module)}}, marked(mark,
-		providerColumn.of(id.Provider), versionColumn.of(id.Version),
-		cell{platformColumn.Column, ui.Faint.Of(id.Platform)}, sizeColumn.of(size), verifiedColumn.of(verified), cell{ui.Column{}, ui.Faint.Of(how)},
-		cell{ui.Column{}, ui.Faint.Of(from)})...)
+	return append([]Cell{{Span: ui.Plain.Of(module)}}, marked(mark,
+		ProviderColumn.Of(id.Provider), VersionColumn.Of(id.Version),
+		platformColumn.Painted(ui.Faint, id.Platform), SizeColumn.Of(size), VerifiedColumn.Of(verified), Column{Paint: ui.Faint}.Of(how),
+		Column{Paint: ui.Faint}.Of(from))...)
 }
 
 // Resolved writes how many providers were resolved, if sources were queried for versions and
@@ -213,4 +216,11 @@ func (o *Output) LockFile(change installer.LockChange) {
 		say = o.Detail
 	}
 	say("Updated %s: %s", change.Path, strings.Join(counts, ", "))
+}
+
+// A Listed is the summary of a list.
+type Listed struct {
+	Packages int   `json:"packages"`
+	Size     int64 `json:"size"`
+	Problems int   `json:"problems"` // in the whole cache
 }

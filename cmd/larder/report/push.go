@@ -18,7 +18,7 @@ type Pushed struct {
 }
 
 // Cells implements [Row].
-func (p Pushed) Cells(*Output) []cell {
+func (p Pushed) Cells(*Output) []Cell {
 	did := string(p.Did)
 	switch {
 	case p.Did == publish.Kept:
@@ -30,7 +30,7 @@ func (p Pushed) Cells(*Output) []cell {
 	if p.Did != publish.Removed {
 		size = ui.Size(p.Size)
 	}
-	return append(p.cells(), sizeColumn.of(size), cell{ui.Column{Head: "PUSHED"}, ui.Plain.Of(did)})
+	return append(p.IDCells(), SizeColumn.Of(size), Column{Head: "PUSHED"}.Of(did))
 }
 
 // Pushed shows the changes of a place, and counts them.
@@ -68,7 +68,7 @@ type PushSum struct {
 // Text returns the summary for people.
 func (s *PushSum) Text(place string) string {
 	stored := s.Added + s.Replaced
-	did := said(s.DryRun, "Would push", "Pushed")
+	did := Said(s.DryRun, "Would push", "Pushed")
 	text := fmt.Sprintf("%s is up to date", place)
 	switch {
 	case stored > 0:
@@ -77,11 +77,11 @@ func (s *PushSum) Text(place string) string {
 		text = fmt.Sprintf("%s nothing to %s", did, place)
 	}
 	if s.Removed > 0 {
-		text += fmt.Sprintf("; %s %s", said(s.DryRun, "remove", "removed"), ui.Count(s.Removed, "package"))
+		text += fmt.Sprintf("; %s %s", Said(s.DryRun, "remove", "removed"), ui.Count(s.Removed, "package"))
 	}
 	if s.Signed > 0 {
-		update := said(s.DryRun, "update", "updated")
+		update := Said(s.DryRun, "update", "updated")
 		text += fmt.Sprintf("; %s the signed checksums of %s", update, ui.Count(s.Signed, "version"))
 	}
-	return also(text, there(s.Same), ui.N(s.Differ, "not replaced"), ui.N(s.Failed, "not pushed"))
+	return Also(text, there(s.Same), ui.N(s.Differ, "not replaced"), ui.N(s.Failed, "not pushed"))
 }

@@ -56,8 +56,8 @@ func (s Served) Text(*Output) string {
 		stale = "without upstream"
 	}
 	took := (time.Duration(s.Milliseconds) * time.Millisecond).String()
-	return strings.Join(filled(s.Time.Format(time.RFC3339), s.Client, s.Token, s.Method, s.Path, fmt.Sprint(s.Status),
-		ui.Size(s.Bytes), took, fetched, stale), " ") + after(": ", s.Error)
+	return strings.Join(Filled(s.Time.Format(time.RFC3339), s.Client, s.Token, s.Method, s.Path, fmt.Sprint(s.Status),
+		ui.Size(s.Bytes), took, fetched, stale), " ") + Labeled(": ", s.Error)
 }
 
 // Served writes a line of the access log, without wrapping it.

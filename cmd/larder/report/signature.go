@@ -46,12 +46,12 @@ func (v Verification) As() string {
 // verifiedAs describes the verification result of a report.
 func verifiedAs(r sources.Report) string { return VerificationOf(r).As() }
 
-// signedBy returns the cell with the key, if --verbose is set.
-func (v Verification) signedBy(o *Output) cell {
+// SignedBy returns the cell with the key, if --verbose is set.
+func (v Verification) SignedBy(o *Output) Cell {
 	if o.Level != Verbose {
-		return cell{}
+		return Cell{}
 	}
-	return cell{Span: ui.Faint.Of(v.Long())}
+	return Cell{Span: ui.Faint.Of(v.Long())}
 }
 
 // ChangedSince is shown in place of a verification result, for a package that has changed.
@@ -89,7 +89,7 @@ type Checked struct {
 }
 
 // Cells implements [Row].
-func (c Checked) Cells(*Output) []cell { return append(c.cells(), verifiedColumn.of(c.As())) }
+func (c Checked) Cells(*Output) []Cell { return append(c.IDCells(), VerifiedColumn.Of(c.As())) }
 
 // CheckedOf returns verified packages, sorted.
 func CheckedOf(packages []sources.Stored) (all []Checked) {

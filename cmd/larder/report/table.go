@@ -2,42 +2,44 @@ package report
 
 import "github.com/larder-cli/larder/cmd/larder/ui"
 
-// A column is a column of tables, with the paint of its cells.
-type column struct {
-	ui.Column
-	ui.Paint
+// A Column is a column of tables, with the paint of its cells.
+type Column struct {
+	Head  string
+	Right bool // its cells are aligned to the right
+	Paint ui.Paint
 }
 
-// A cell is a cell of a row. It has its column, so that rows are all that a table consists of.
-type cell struct {
+// A Cell is a cell of a row. It has its column, so that rows are all that a table consists of.
+type Cell struct {
 	ui.Column
 	ui.Span
 }
 
 // The columns that several tables have.
 var (
-	providerColumn = column{ui.Column{Head: "PROVIDER"}, ui.Bold}
-	versionColumn  = column{Column: ui.Column{Head: "VERSION"}}
-	platformColumn = column{Column: ui.Column{Head: "PLATFORM"}}
-	verifiedColumn = column{Column: ui.Column{Head: "VERIFIED AS"}}
-	sizeColumn     = column{Column: ui.Column{Head: "SIZE", Right: true}}
-	usedColumn     = column{ui.Column{Head: "LAST USED"}, ui.Faint}
+	ProviderColumn = Column{Head: "PROVIDER", Paint: ui.Bold}
+	VersionColumn  = Column{Head: "VERSION"}
+	platformColumn = Column{Head: "PLATFORM"}
+	VerifiedColumn = Column{Head: "VERIFIED AS"}
+	SizeColumn     = Column{Head: "SIZE", Right: true}
 )
 
-// of returns a cell of the column.
-func (c column) of(text string) cell { return cell{c.Column, c.Of(text)} }
+// Of returns a cell of the column.
+func (c Column) Of(text string) Cell { return c.Painted(c.Paint, text) }
 
-// marked returns the cells of a row that begins with a mark, of a table without heads.
-func marked(mark ui.Span, cells ...cell) []cell {
-	return append([]cell{{Span: mark}}, headless(cells...)...)
+// Painted returns a cell of the column in another paint.
+func (c Column) Painted(paint ui.Paint, text string) Cell {
+	return Cell{ui.Column{Head: c.Head, Right: c.Right}, paint.Of(text)}
 }
 
-// headless returns cells of a table without heads.
-func headless(cells ...cell) []cell {
-	for i := range cells {
-		cells[i].Head = ""
+// marked returns the cells of a row that begins with a mark, of a table without heads.
+func marked(mark ui.Span, cells ...Cell) []Cell {
+	row := []Cell{{Span: mark}}
+	for _, c := range cells {
+		c.Head = ""
+		row = append(row, c)
 	}
-	return cells
+	return row
 }
 
 // lay returns rows as lines of a table for a terminal of a width, which has no room for IDs of keys: --verbose shows them.

@@ -35,7 +35,7 @@ type Row interface {
 
 // A celled is a row of a table, which programs may not get.
 type celled interface {
-	Cells(o *Output) []cell // nil for a row that only programs get
+	Cells(o *Output) []Cell // nil for a row that only programs get
 }
 
 // Show writes a value as a result.
@@ -79,8 +79,8 @@ func Grid[R Row](o *Output, rows []R) {
 	Table(o, rows)
 }
 
-// gridOf is Grid with a row for each element.
-func gridOf[E any, R Row](o *Output, all []E, row func(E) R) {
+// GridOf is Grid with a row for each element.
+func GridOf[E any, R Row](o *Output, all []E, row func(E) R) {
 	rows := make([]R, len(all))
 	for i, e := range all {
 		rows[i] = row(e)

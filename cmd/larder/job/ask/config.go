@@ -13,22 +13,25 @@ import (
 
 // ShowConfig lists all files and variables that Larder reads. Flags are the variables of flags.
 func ShowConfig(ctx context.Context, s *site.Site, flags []cliconfig.Input) error {
-	m, _, err := look(ctx, s, s.WorkDir) // jobs that use the configuration report its errors
+	m, _, err := look(ctx, s, s.WorkDir, flags) // jobs that use the configuration report its errors
 	if err != nil {
 		return err
 	}
-	var rows [][]string
+	var files [][]string
+	var variables strings.Builder
 	var all []report.Object
-	for _, f := range append(configFiles(m.Config), checkoutFiles(m)...) {
-		rows = append(rows, []string{m.Config.Tilde(f.Path), f.What})
-		all = append(all, f)
+	for _, part := range append(m.files(), m.variables()...) {
+		switch p := part.(type) {
+		case ConfigFile:
+			files = append(files, []string{m.Config.Tilde(p.Path), p.What})
+		case ConfigVariable:
+			fmt.Fprintf(&variables, "  %-30s  %s\n", p.Name, p.What)
+		}
+		all = append(all, part)
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "Files that Larder reads, in this order, if the engine is %s:\n\n%s\nVariables:\n\n", m.Chosen.Engine, ui.Indented(rows))
-	for _, v := range configVariables(m.Config, flags) {
-		fmt.Fprintf(&b, "  %-30s  %s\n", v.Name, v.What)
-		all = append(all, v)
-	}
+	fmt.Fprintf(&b, "Files that Larder reads, in this order, if the engine is %s:\n\n%s\nVariables:\n\n%s",
+		m.Chosen.Engine, ui.Indented(files), &variables)
 	b.WriteString("\nA flag overrides a variable, and a variable overrides a file. larder explain shows what is set here, where, " +
 		"and what it overrides. More in docs/configuration.md.\n")
 	s.Output.ShowPage(b.String(), all...)

@@ -23,12 +23,8 @@ func noExec(_ context.Context, c *checkup) {
 	for _, dir := range append(c.cacheDirs(), c.Config.DataDir) {
 		if disk.NoExec(disk.Existing(dir)) {
 			mount := disk.Mount(dir)
-			c.add(report.Finding{
-				Severity: report.Broken, Kind: "no-exec", Subject: report.At(mount, 0),
-				Text:  fmt.Sprintf("the file system of %s, %s, is mounted without execute permission", c.Brief(dir), mount),
-				Why:   "engines can't start providers there",
-				Hints: []string{site.AsOwner("/", "mount -o remount,exec "+site.ShellQuoted(mount))},
-			})
+			c.caught("no-exec", report.At(mount, 0), site.AsOwner("/", "mount -o remount,exec "+site.ShellQuoted(mount)),
+				"the file system of %s, %s, is mounted without execute permission", c.Brief(dir), mount)
 		}
 	}
 }
@@ -36,13 +32,9 @@ func noExec(_ context.Context, c *checkup) {
 // unverifiedCache examines whether unverified packages of the plugin cache are used.
 func unverifiedCache(_ context.Context, c *checkup) {
 	const name = "plugin_cache_may_break_dependency_lock_file"
-	setting, ok := c.Config.Setting(name)
-	if ok && c.Config.UnverifiedCache {
-		c.add(report.Finding{
-			Kind: "unverified-cache", Subject: report.At(setting.From.File, setting.From.Line), Text: name + " is set",
-			Why:   "engines use cached packages that nothing verifies, and write lock files that lack the hashes of other platforms; with Larder, the setting isn't necessary",
-			Hints: []string{"remove the setting (" + c.Config.Tilde(setting.From.String()) + ")"},
-		})
+	if setting, ok := c.Config.Setting(name); ok && c.Config.UnverifiedCache {
+		hint := "remove the setting (" + c.Config.Tilde(setting.From.String()) + ")"
+		c.caught("unverified-cache", report.At(setting.From.File, setting.From.Line), hint, "%s is set", name)
 	}
 }
 
@@ -56,12 +48,8 @@ func engines(ctx context.Context, c *checkup) {
 			c.Output.WarnOf(fmt.Errorf("%s: %w", p.Path, p.Err))
 		}
 		if p.Unsafe != "" {
-			c.add(report.Finding{
-				Kind: "path-writable", Subject: report.At(p.Path, 0),
-				Text:  fmt.Sprintf("%s is on PATH, but %s", c.Brief(p.Path), p.Unsafe),
-				Why:   "others can replace a program that you run; doctor doesn't run it, so its version is unknown",
-				Hints: []string{cmp.Or(p.Safer, "remove "+c.Brief(filepath.Dir(p.Path))+" from PATH")},
-			})
+			hint := cmp.Or(p.Safer, "remove "+c.Brief(filepath.Dir(p.Path))+" from PATH")
+			c.caught("path-writable", report.At(p.Path, 0), hint, "%s is on PATH, but %s", c.Brief(p.Path), p.Unsafe)
 		}
 	}
 	if len(texts) == 0 {
@@ -76,12 +64,8 @@ func engines(ctx context.Context, c *checkup) {
 		}
 		p, current := c.FirstProgram(ctx, engine), sources.CurrentPlatform().String()
 		if p.Platform != "" && p.Platform != current && len(c.Flags.Platforms) == 0 {
-			c.add(report.Finding{
-				Severity: report.Broken, Kind: "engine-platform", Subject: report.At(p.Path, 0),
-				Text:  fmt.Sprintf("%s is a program for %s, but larder is one for %s", c.Brief(p.Path), p.Platform, current),
-				Why:   "Larder installs providers for its own platform, and the engine can't use them",
-				Hints: []string{c.Again("install") + " --platform " + site.ShellQuoted(p.Platform)},
-			})
+			c.caught("engine-platform", report.At(p.Path, 0), c.Again("install")+" --platform "+site.ShellQuoted(p.Platform),
+				"%s is a program for %s, but larder is one for %s", c.Brief(p.Path), p.Platform, current)
 		}
 	}
 }
@@ -107,20 +91,18 @@ func (c *checkup) bypassed(first site.EngineProgram, shim string) {
 	if first.Manager != "" {
 		fix += ", after the line that sets up " + first.Manager + " in your shell's configuration"
 	}
-	c.add(report.Finding{
-		Kind: "shim-bypassed", Subject: report.At(shim, 0),
-		Why:   string(first.Engine) + " runs without larder",
-		Hints: []string{fix},
-		Text:  fmt.Sprintf("%s comes before larder's shim %s on PATH", c.programText(first), c.Brief(shim)),
-	})
+	c.caught("shim-bypassed", report.At(shim, 0), fix,
+		"%s comes before larder's shim %s on PATH", c.programText(first), c.Brief(shim))
 }
 
 // A guarded file or directory decides which programs run, so other users must not be able to replace it.
 type guarded struct {
 	trap, what, path string
 	foreign          func(fs.FileInfo) bool // whether its owner may be somebody else
-	why, fix         string                 // fix is for what no command changes
+	fix              string                 // for what no command changes
 }
+
+const offPath = "remove it from PATH in your shell's configuration"
 
 // exposed finds what other users can replace.
 func exposed(ctx context.Context, c *checkup) {
@@ -129,20 +111,14 @@ func exposed(ctx context.Context, c *checkup) {
 		if e.At == "" || !site.Exists(g.path) {
 			continue
 		}
-		text := e.Who + g.what
 		if e.At != site.Resolve(g.path) {
-			text = e.Who + c.Brief(e.At) + ", which contains " + g.what
+			g.what = c.Brief(e.At) + ", which contains " + g.what
 		}
-		c.add(report.Finding{Kind: g.trap, Subject: report.At(e.At, 0), Text: text, Why: g.why, Hints: []string{cmp.Or(e.Fix, g.fix)}})
+		c.caught(g.trap, report.At(e.At, 0), cmp.Or(e.Fix, g.fix), "%s%s", e.Who, g.what)
 	}
 	for _, dir := range c.pathBeforeEngines(ctx) {
 		if !filepath.IsAbs(dir) {
-			c.add(report.Finding{
-				Kind: "path-writable", Subject: report.At(dir, 0),
-				Text:  fmt.Sprintf("PATH has the relative directory %q before the engines", dir),
-				Why:   "a program in a checkout runs instead of terraform and tofu",
-				Hints: []string{"remove it from PATH in your shell's configuration"},
-			})
+			c.caught("path-writable", report.At(dir, 0), offPath, "PATH has the relative directory %q before the engines", dir)
 		}
 	}
 }
@@ -153,7 +129,6 @@ func (c *checkup) guarded(ctx context.Context) (all []guarded) {
 	for _, dir := range c.cacheDirs() {
 		all = append(all, guarded{
 			trap: "cache-world-writable", what: "the plugin cache " + c.Brief(dir), path: dir, foreign: site.OfOther,
-			why: "the packages in it are programs that you run, so another user who can replace them acts with your rights",
 			fix: "set plugin_cache_dir, TF_PLUGIN_CACHE_DIR, --cache or LARDER_CACHE to a directory of your own",
 		})
 	}
@@ -163,7 +138,6 @@ func (c *checkup) guarded(ctx context.Context) (all []guarded) {
 			all = append(all, guarded{
 				trap: "writable-mirror", what: "packages of the mirror " + c.Brief(dir), path: p.Location.Dir + p.Location.Archive,
 				foreign: func(fs.FileInfo) bool { return false }, // somebody else may own a mirror
-				why:     "engines run the programs in a mirror without verifying a signature",
 			})
 		}
 	}
@@ -171,16 +145,14 @@ func (c *checkup) guarded(ctx context.Context) (all []guarded) {
 		file := c.Config.Policy[i].File
 		all = append(all, guarded{
 			trap: "exposed-policy", what: "the policy " + c.Brief(file), path: file,
-			foreign: func(info fs.FileInfo) bool { return !site.OfRoot(info) },
-			why:     "users other than root can change the policy", fix: "chown root " + c.word(file),
+			foreign: func(info fs.FileInfo) bool { return !site.OfRoot(info) }, fix: "chown root " + c.word(file),
 		})
 	}
 	for _, dir := range c.pathBeforeEngines(ctx) {
 		if filepath.IsAbs(dir) {
 			all = append(all, guarded{
 				trap: "path-writable", what: c.Brief(dir) + ", which is on PATH before the engines", path: dir, foreign: site.OfOther,
-				why: "others can put programs there that run instead of terraform and tofu",
-				fix: "remove it from PATH in your shell's configuration",
+				fix: offPath,
 			})
 		}
 	}

@@ -19,25 +19,59 @@ import (
 
 // Traps in the configuration, the mirrors and the lock file, which silently change an installation.
 
+// traps are what doctor finds besides the errors and warnings of other commands, by their permanent names: how bad each
+// is, a warning by default, and why it matters, if its text doesn't say that.
+var traps = map[string]struct {
+	severity report.Severity
+	why      string
+}{
+	"cache-in-mirror": {report.Broken, "engines install from their own cache instead of the registry, " +
+		"and overwrite or lose packages"},
+	"cache-world-writable": {why: "the packages in it are programs that you run, " +
+		"so another user who can replace them acts with your rights"},
+	"engine-platform": {report.Broken, "Larder installs providers for its own platform, and the engine can't use them"},
+	"exposed-policy":  {why: "users other than root can change the policy"},
+	"fallback-wins": {why: "the newest version of all methods is installed, whatever their order: " +
+		"the registry bypasses the mirror as soon as it has a newer one"},
+	"hidden-versions":      {why: "engines query no registry for the providers in this directory"},
+	"ignored-file":         {},
+	"ignored-variable":     {},
+	"no-exec":              {report.Broken, "engines can't start providers there"},
+	"no-hash-for-platform": {report.Broken, "engines refuse the packages for this platform"},
+	"not-executable":       {report.Broken, "engines link the package, and then fail to start the provider"},
+	"path-writable":        {why: "others can choose programs that run instead of terraform and tofu; doctor doesn't run these"},
+	"shim-bypassed":        {why: "the engine runs without larder"},
+	"unread-configuration": {},
+	"unsearched-directory": {},
+	"unverified-cache": {why: "engines use cached packages that nothing verifies, and write lock files that lack " +
+		"the hashes of other platforms; with Larder, the setting isn't necessary"},
+	"writable-mirror": {why: "engines run the programs in a mirror without verifying a signature"},
+}
+
+// caught adds a trap.
+func (c *checkup) caught(kind string, at report.Subject, hint, format string, args ...any) {
+	t := traps[kind]
+	c.add(report.Finding{
+		Kind: kind, Severity: t.severity, Subject: at, Text: fmt.Sprintf(format, args...), Why: t.why, Hints: []string{hint},
+	})
+}
+
 // unreadInputs finds configuration files and variables that engines don't read.
 func unreadInputs(_ context.Context, c *checkup) {
 	for _, f := range c.Config.UnreadFiles() {
-		d := report.Finding{Kind: "unread-configuration", Subject: report.At(f.Path, 0)}
-		if f.By != "" {
-			d.Text = fmt.Sprintf("%s is not read, because %s names another file", c.Brief(f.Path), f.By)
-			d.Hints = []string{fmt.Sprintf("unset %s, or copy the settings that you need", f.By)}
-		} else { // no command moves a file that may belong to someone else
-			d.Text = fmt.Sprintf("%s is not read: engines expect this file at %s", c.Brief(f.Path), c.Brief(f.RenameTo))
-			d.Hints = []string{"move the settings that you want to " + c.Brief(f.RenameTo) + ", where they apply everywhere"}
+		hint, why := "unset "+f.By+", or copy the settings that you need", ", because "+f.By+" names another file"
+		if f.By == "" { // no command moves a file that may belong to someone else
+			hint = "move the settings that you want to " + c.Brief(f.RenameTo) + ", where they apply everywhere"
+			why = ": engines expect this file at " + c.Brief(f.RenameTo)
 		}
-		c.add(d)
+		c.caught("unread-configuration", report.At(f.Path, 0), hint, "%s is not read%s", c.Brief(f.Path), why)
 	}
 	for _, v := range c.Config.IgnoredVariables() {
 		hint := "unset " + site.ShellQuoted(v.Name)
 		if v.Meant != "" {
 			hint = "rename it to " + v.Meant
 		}
-		c.add(report.Finding{Kind: "ignored-variable", Text: "engines don't read the variable " + v.Name, Hints: []string{hint}})
+		c.caught("ignored-variable", report.Subject{}, hint, "engines don't read the variable %s", v.Name)
 	}
 }
 
@@ -58,12 +92,9 @@ func fallbackWins(ctx context.Context, c *checkup) {
 				continue
 			}
 			place := c.Config.Tilde(m.Path + fetch.Redact(m.URL) + m.Template.String())
-			c.add(report.Finding{
-				Kind: "fallback-wins", Subject: report.At(direct.File, direct.Line),
-				Text:  fmt.Sprintf("both direct and %s %s are used for %s", m.Kind, place, names(both)),
-				Why:   "the newest version of all methods is installed, whatever their order: the registry bypasses the mirror as soon as it has a newer one",
-				Hints: []string{"in direct, write " + patternList("exclude", sources.Texts(both))},
-			})
+			hint := "in direct, write " + patternList("exclude", sources.Texts(both))
+			c.caught("fallback-wins", report.At(direct.File, direct.Line), hint,
+				"both direct and %s %s are used for %s", m.Kind, place, names(both))
 		}
 	}
 }
@@ -102,7 +133,7 @@ func readMirrors(ctx context.Context, c *checkup) {
 				hint = fmt.Sprintf("larder import %s --to %s --namespace terraform.local/local", c.word(dir), c.word(dir+"-imported"))
 			}
 			if !s.Leaves { // the installation warns about the others
-				c.add(report.Finding{Kind: "ignored-file", Subject: report.At(s.Path, 0), Text: s.String(), Hints: []string{hint}})
+				c.caught("ignored-file", report.At(s.Path, 0), hint, "%s", s)
 			}
 		}
 		packages, _ := mirror.Packages(ctx)
@@ -111,12 +142,8 @@ func readMirrors(ctx context.Context, c *checkup) {
 				continue
 			}
 			if err := archive.Startable(p.Location.Dir, p.ID); err != nil {
-				c.add(report.Finding{
-					Severity: report.Broken, Kind: "not-executable", Subject: report.At(p.Location.Dir, 0),
-					Text:  fmt.Sprintf("%s: %v", c.Brief(p.Location.Dir), err),
-					Why:   "engines link the package, and then fail to start the provider",
-					Hints: []string{"larder mirror verify " + c.word(dir)},
-				})
+				at, hint := report.At(p.Location.Dir, 0), "larder mirror verify "+c.word(dir)
+				c.caught("not-executable", at, hint, "%s: %v", c.Brief(p.Location.Dir), err)
 			}
 		}
 	}
@@ -127,8 +154,8 @@ func unsearchedDirs(ctx context.Context, c *checkup) {
 	add := func(dir, why, fix string) {
 		packages, _ := fsmirror.New(dir, fsmirror.Options{Engine: c.Config.Engine}).Packages(ctx)
 		if len(packages) > 0 {
-			text := fmt.Sprintf("engines don't search %s, which has %s%s", c.Brief(dir), ui.Count(len(packages), "package"), why)
-			c.add(report.Finding{Kind: "unsearched-directory", Subject: report.At(dir, 0), Text: text, Hints: []string{fix}})
+			c.caught("unsearched-directory", report.At(dir, 0), fix, "engines don't search %s, which has %s%s",
+				c.Brief(dir), ui.Count(len(packages), "package"), why)
 		}
 	}
 	for _, pair := range c.Config.UnsearchedDirs() {
@@ -166,12 +193,8 @@ func hiddenVersions(ctx context.Context, c *checkup) {
 		here, _ := c.Mirror(dir).Versions(ctx, r.Provider)
 		newest, ok := r.Constraints.Newest(listing.Versions)
 		if err == nil && ok && newest.Compare(newestOf(here.Versions)) > 0 {
-			c.add(report.Finding{
-				Kind: "hidden-versions", Subject: report.At(dir, 0),
-				Why:   "engines query no registry for the providers in this directory",
-				Text:  fmt.Sprintf("%s hides %s %s in the registry: it has only %s", c.Brief(dir), r.Provider, newest, newestOf(here.Versions)),
-				Hints: []string{"move the packages of the provider out of the directory"},
-			})
+			c.caught("hidden-versions", report.At(dir, 0), "move the packages of the provider out of the directory",
+				"%s hides %s %s in the registry: it has only %s", c.Brief(dir), r.Provider, newest, newestOf(here.Versions))
 		}
 	}
 }
@@ -185,12 +208,9 @@ func cacheInMirror(_ context.Context, c *checkup) {
 				inside, outside = dir, cache
 			}
 			if site.Within(inside, outside) {
-				c.add(report.Finding{
-					Severity: report.Broken, Kind: "cache-in-mirror", Subject: report.At(cache, 0),
-					Text:  fmt.Sprintf("the plugin cache %s and the mirror %s contain the same packages", c.Brief(cache), c.Brief(dir)),
-					Why:   "engines install from their own cache instead of the registry, and overwrite or lose packages",
-					Hints: []string{"set plugin_cache_dir, TF_PLUGIN_CACHE_DIR, --cache or LARDER_CACHE to a directory elsewhere"},
-				})
+				c.caught("cache-in-mirror", report.At(cache, 0),
+					"set plugin_cache_dir, TF_PLUGIN_CACHE_DIR, --cache or LARDER_CACHE to a directory elsewhere",
+					"the plugin cache %s and the mirror %s contain the same packages", c.Brief(cache), c.Brief(dir))
 			}
 		}
 	}
@@ -206,12 +226,8 @@ func lockedHashes(_ context.Context, c *checkup) {
 		}
 		if known, _ := memory.Recall(site.PackageOf(e)); known.H1 != "" && !sources.MatchesAny(e.Hashes, known.Hashes()...) {
 			here := sources.CurrentPlatform()
-			c.add(report.Finding{
-				Severity: report.Broken, Kind: "no-hash-for-platform", Subject: report.At(c.LockPath, c.Lock.Block(r.Provider)),
-				Text:  fmt.Sprintf("no hash of %s is for %s", r.Provider, here),
-				Why:   "engines refuse the packages for this platform",
-				Hints: []string{c.Again("lock", here)},
-			})
+			c.caught("no-hash-for-platform", report.At(c.LockPath, c.Lock.Block(r.Provider)), c.Again("lock", here),
+				"no hash of %s is for %s", r.Provider, here)
 		}
 	}
 }

@@ -7,7 +7,6 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/larder-cli/larder/cmd/larder/report"
 	"github.com/larder-cli/larder/installer"
 	"github.com/larder-cli/larder/sources"
 )
@@ -16,11 +15,11 @@ import (
 // of the method has the place to change.
 
 // advice returns what to change to get a version that is excluded.
-func (q *question) advice(w installer.Candidate, upgrade planned) (all []report.Advice) {
-	v := w.Version
-	upgrades := upgrade.err == nil && q.obstacle(upgrade) == "" && q.locked != (sources.Version{}) && upgrade.Version.Compare(q.locked) > 0
+func (q *question) advice(w installer.Candidate) (all []Advice) {
+	v, upgrade := w.Version, q.upgrade
+	upgrades := upgrade.fails == "" && q.locked != (sources.Version{}) && upgrade.Version.Compare(q.locked) > 0
 	if upgrades && (q.asked == upgrade.Version || q.asked == sources.Version{}) {
-		all = append(all, report.Advice{Version: upgrade.Version.String(), Paste: q.again("install --upgrade")})
+		all = append(all, Advice{Version: upgrade.Version.String(), Paste: q.again("install --upgrade")})
 	}
 	switch w.Bar {
 	case installer.Constrained, installer.Prereleased:
@@ -34,7 +33,7 @@ func (q *question) advice(w installer.Candidate, upgrade planned) (all []report.
 }
 
 // relax returns the constraints that exclude a version, changed as little as possible so that it is chosen.
-func (q *question) relax(v sources.Version) (all []report.Advice) {
+func (q *question) relax(v sources.Version) (all []Advice) {
 	var offered []sources.Version
 	for _, c := range q.candidates() {
 		if c.Excluded == nil && q.lacks(c.Version) != installer.NotOffered {
@@ -51,7 +50,7 @@ func (q *question) relax(v sources.Version) (all []report.Advice) {
 				text = v.String()
 			}
 		}
-		all = append(all, report.Advice{Version: v.String(), Paste: constraintLine(from, text), What: "at " + report.ConstraintOf(from).Where(q.Out)})
+		all = append(all, Advice{Version: v.String(), Paste: constraintLine(from, text), What: "at " + q.where(from)})
 	}
 	if len(all) == 0 {
 		return q.require(v)
@@ -64,7 +63,7 @@ const mostTries = 5
 
 // adviseOther returns what to change if the package of the version that an upgrade chooses can't be installed: to another
 // allowed version, or else to one that the constraints exclude.
-func (q *question) adviseOther(ctx context.Context) []report.Advice {
+func (q *question) adviseOther(ctx context.Context) []Advice {
 	usable := slices.DeleteFunc(q.candidates(), func(c installer.Candidate) bool { return c.Excluded != nil || q.lacks(c.Version) != "" })
 	slices.SortStableFunc(usable, func(a, b installer.Candidate) int {
 		return strings.Compare(strconv.FormatBool(!a.Upgradable()), strconv.FormatBool(!b.Upgradable()))
@@ -73,7 +72,7 @@ func (q *question) adviseOther(ctx context.Context) []report.Advice {
 		req := q.req
 		req.Constraints, _ = sources.ParseConstraints("= " + c.Version.String()) // which is a version
 		switch plan := q.plan(ctx, req, true); {
-		case plan.err != nil || plan.Fails != nil:
+		case plan.fails != "":
 		case !q.req.Constraints.Allow(c.Version):
 			return q.relax(c.Version)
 		case c.Version != q.locked:
@@ -86,16 +85,16 @@ func (q *question) adviseOther(ctx context.Context) []report.Advice {
 }
 
 // require returns what to change to require exactly a version.
-func (q *question) require(v sources.Version) []report.Advice {
+func (q *question) require(v sources.Version) []Advice {
 	i := slices.IndexFunc(q.req.From, func(from sources.Origin) bool { return from.Line > 0 })
 	if i < 0 {
 		return nil
 	}
-	line := report.Advice{
+	line := Advice{
 		Version: v.String(), Paste: constraintLine(q.req.From[i], v.String()),
-		What: "in required_providers, at " + report.ConstraintOf(q.req.From[i]).Where(q.Out),
+		What: "in required_providers, at " + q.where(q.req.From[i]),
 	}
-	return append([]report.Advice{line}, q.upgradeAfter(v)...)
+	return append([]Advice{line}, q.upgradeAfter(v)...)
 }
 
 // constraintLine returns the line with a constraint for the file of a place.
@@ -107,11 +106,11 @@ func constraintLine(at sources.Origin, constraint string) string {
 }
 
 // upgradeAfter returns the command that is necessary after a change of constraints, if the lock file has another version.
-func (q *question) upgradeAfter(v sources.Version) []report.Advice {
+func (q *question) upgradeAfter(v sources.Version) []Advice {
 	if q.locked == (sources.Version{}) || q.locked == v {
 		return nil
 	}
-	return []report.Advice{{Version: v.String(), Paste: q.again("install --upgrade"), What: "after that"}}
+	return []Advice{{Version: v.String(), Paste: q.again("install --upgrade"), What: "after that"}}
 }
 
 // patternList returns an argument of an installation method.

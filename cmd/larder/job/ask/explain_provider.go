@@ -23,61 +23,27 @@ func explainProvider(ctx context.Context, s *site.Site, dir, address string, all
 		return err
 	}
 	defer done()
-	e := report.Explanation{
+	q.install, q.upgrade = q.plan(ctx, q.req, false), q.plan(ctx, q.req, true)
+	e := Explanation{
 		Provider: q.req.Provider.String(), Engine: string(q.Config.Engine), Because: q.Chosen.Because(q.Config.Tilde),
-		Required: []report.Constraint{}, Installed: sources.Texts(q.installed), Cached: sources.Texts(q.cached), Methods: q.methodAnswers(), Newer: []report.Excluded{}, Advice: []report.Advice{},
-		Unread: q.unread, Command: q.again("install"), UpgradeCommand: q.again("install --upgrade"),
+		Required: []Constraint{}, Installed: sources.Texts(q.installed), Cached: sources.Texts(q.cached), Methods: q.answers,
+		Newer: []Excluded{}, Advice: []Advice{}, Unread: q.unread, Unmanaged: q.unmanaged(),
 	}
 	for _, from := range q.req.From {
-		e.Required = append(e.Required, report.ConstraintOf(from))
+		e.Required = append(e.Required, constraintOf(from))
 	}
 	if q.locked != (sources.Version{}) {
 		e.Locked, e.LockedAt = q.locked.String(), report.Place{File: q.LockPath, Line: q.Lock.Block(q.req.Provider)}
 	}
-	plan, upgrade := q.plan(ctx, q.req, false), q.plan(ctx, q.req, true)
-	if err := q.CheckOverride(q.Config, q.req.Provider); err != nil && q.required {
-		plan.err, upgrade.err = err, err
+	if q.describeChoice(&e); e.Unmanaged == "" {
+		q.describeOthers(ctx, &e)
 	}
-	q.describeChoice(&e, plan, upgrade)
-	q.describeOthers(ctx, &e, plan, upgrade)
-	if err = ctx.Err(); !q.required && plan.err != nil && len(q.unknown) == 0 {
-		err = errors.Join(err, q.Root.Explain(plan.err))
-	}
-	if e.Unmanaged = q.unmanaged(); e.Unmanaged != "" {
-		e.Why, e.Chosen, e.From, e.Newer, e.Advice = "none: "+e.Unmanaged, "", "", []report.Excluded{}, []report.Advice{}
+	if err = ctx.Err(); !q.required && q.install.err != nil && len(q.unknown) == 0 {
+		err = errors.Join(err, q.Root.Explain(q.install.err))
 	}
 	e.Unknown = append([]string{}, q.unknown...)
-	q.Output.Explained(e, all)
+	q.show(e, all)
 	return errors.Join(append(q.errs, err)...)
-}
-
-// methodAnswers returns the answers of the methods.
-func (q *question) methodAnswers() []report.MethodAnswer {
-	all := []report.MethodAnswer{}
-	for _, a := range q.answers {
-		one := report.MethodAnswer{
-			Method: a.name, Implied: a.configured == nil, Used: a.Applies, Asked: a.queried, Versions: len(a.Listing.Versions),
-			Newest: newestOf(a.Listing.Versions).String(),
-		}
-		if m := a.configured; m != nil {
-			one.Place = report.Place{File: q.Config.Tilde(m.File), Line: m.Line}
-		}
-		if a.hiding != "" {
-			one.Hidden = q.Brief(a.hiding)
-		} else if a.By != nil {
-			one.Pattern = a.By.String()
-		}
-		switch {
-		case errors.Is(a.Err, sources.ErrOffline):
-			one.Problem = "not queried (--offline)"
-		case errors.Is(a.Err, sources.ErrNotFound):
-			one.Absent = true
-		case a.Err != nil:
-			one.Problem = "no answer: " + q.causeOf(a.Err)
-		}
-		all = append(all, one)
-	}
-	return all
 }
 
 // causeOf returns an error without the provider, which is known.
@@ -88,7 +54,8 @@ func (q *question) causeOf(err error) string {
 // A planned is what install would do, or why it would fail.
 type planned struct {
 	installer.Plan
-	err error
+	err   error  // why no version can be chosen
+	fails string // the reason in words, or why the package of the chosen version can't be installed; empty if it can
 }
 
 // plan returns what install or install --upgrade would do. It reports nothing, and reads no archives of mirrors: people
@@ -97,13 +64,31 @@ func (q *question) plan(ctx context.Context, req sources.Requirement, upgrade bo
 	opts := q.InstallerOptions(func(acquire.Event) {})
 	opts.Upgrade, opts.Unread = upgrade, true
 	p.Plan, p.err = installer.New(sources.NewMulti(q.methods), q.store, q.Client, opts).Plan(ctx, *q.root, req)
+	if err := q.CheckOverride(q.Config, q.req.Provider); err != nil && q.required {
+		p.err = err
+	}
+	version := p.Version.String()
+	switch {
+	case p.err != nil:
+		p.fails = q.reasonOf(p.err)
+	case errors.Is(p.Fails, sources.ErrNoPlatform):
+		p.fails = version + " has no package for " + sources.CurrentPlatform().String()
+	case p.Fails != nil:
+		if p.fails = q.reasonOf(p.Fails); !strings.HasPrefix(p.fails, version) {
+			p.fails = version + ": " + p.fails
+		}
+	}
 	return p
 }
 
 // describeChoice says which version install chooses, and why.
-func (q *question) describeChoice(e *report.Explanation, plan, upgrade planned) {
-	if upgrade.err == nil && q.required {
-		e.Upgrade = upgrade.Version.String()
+func (q *question) describeChoice(e *Explanation) {
+	plan := q.install
+	if q.upgrade.err == nil && q.required {
+		e.Upgrade = q.upgrade.Version.String()
+	}
+	if plan.err == nil && q.required && e.Unmanaged == "" {
+		e.Chosen, e.From = plan.Version.String(), q.deliveredBy(plan.Version)
 	}
 	switch {
 	case !q.required:
@@ -111,9 +96,8 @@ func (q *question) describeChoice(e *report.Explanation, plan, upgrade planned) 
 		if plan.err == nil {
 			e.Why += fmt.Sprintf("; the newest version is %s", plan.Version)
 		}
-		return
 	case plan.err != nil:
-		e.Why = "none: " + q.reasonOf(plan.err)
+		e.Why = "none: " + plan.fails
 	case plan.Offline:
 		e.Why = "the newest verified version on this machine (--offline)"
 	case plan.Version == q.locked:
@@ -121,10 +105,13 @@ func (q *question) describeChoice(e *report.Explanation, plan, upgrade planned) 
 	default:
 		e.Why = "the newest that " + q.limits(plan.Version)
 	}
-	if plan.err == nil {
-		e.Chosen, e.From = plan.Version.String(), q.deliveredBy(plan.Version)
+	if e.Unmanaged != "" {
+		e.Why = "none: " + e.Unmanaged
 	}
-	e.Install, e.InstallUpgrade = q.wouldDo(plan), q.wouldDo(upgrade)
+	if !q.required {
+		return
+	}
+	e.Install, e.InstallUpgrade = q.wouldDo(plan), q.wouldDo(q.upgrade)
 	if e.InstallUpgrade == e.Install && strings.HasPrefix(e.Install, "fails: ") {
 		e.InstallUpgrade = "fails" // for the same reason
 	}
@@ -157,8 +144,8 @@ func (q *question) limits(chosen sources.Version) string {
 func (q *question) reasonOf(err error) string {
 	var reasons []string
 	for _, a := range q.answers {
-		if a.Applies && a.Err != nil && !errors.Is(a.Err, sources.ErrNotFound) && !errors.Is(a.Err, sources.ErrOffline) {
-			reasons = append(reasons, a.name+" doesn't answer")
+		if a.Used && a.Asked && a.Problem != "" {
+			reasons = append(reasons, a.Method+" doesn't answer")
 		}
 	}
 	if len(reasons) > 0 {
@@ -188,73 +175,54 @@ func (q *question) wouldDo(p planned) string {
 	switch {
 	case q.unread != "":
 		return "fails: " + q.unread
-	case p.err != nil:
-		return "fails: " + q.reasonOf(p.err)
-	case q.unmanaged() != "":
+	case p.err == nil && q.unmanaged() != "":
 		return "installs nothing"
+	case p.fails != "":
+		return "fails: " + p.fails
 	case p.How == installer.WasInstalled:
 		return cmp.Or(strings.TrimPrefix(lock, ", and "), "has nothing to do")
 	case p.How == installer.FromStore:
 		return "takes " + p.Version.String() + " from the plugin cache" + lock
-	case q.obstacle(p) != "":
-		return "fails: " + q.obstacle(p)
-	default:
-		return "takes " + p.Version.String() + " from " + q.deliveredBy(p.Version) + lock
 	}
-}
-
-// obstacle says why the package of a chosen version can't be installed, or returns "".
-func (q *question) obstacle(p planned) string {
-	version := p.Version.String()
-	switch {
-	case p.err != nil || p.Fails == nil:
-		return ""
-	case errors.Is(p.Fails, sources.ErrNoPlatform):
-		return version + " has no package for " + sources.CurrentPlatform().String()
-	}
-	reason := q.reasonOf(p.Fails)
-	if strings.HasPrefix(reason, version) {
-		return reason
-	}
-	return version + ": " + reason
+	return "takes " + p.Version.String() + " from " + q.deliveredBy(p.Version) + lock
 }
 
 // describeOthers says why versions are not chosen: the one that the user asks about, or else all newer ones. It says
 // what to change to get the newest.
-func (q *question) describeOthers(ctx context.Context, e *report.Explanation, plan, upgrade planned) {
+func (q *question) describeOthers(ctx context.Context, e *Explanation) {
 	var newest *installer.Candidate
 	found, asks := false, q.asked != sources.Version{}
 	for _, w := range q.candidates() {
-		if asks && w.Version != q.asked || !asks && plan.err == nil && w.Version.Compare(plan.Version) <= 0 {
+		if asks && w.Version != q.asked || !asks && q.install.err == nil && w.Version.Compare(q.install.Version) <= 0 {
 			continue
 		}
-		if found = true; w.Version == plan.Version {
+		if found = true; w.Version == q.install.Version {
 			continue
 		}
 		lacks, pre := q.lacks(w.Version), w.Version.Prerelease()
 		suggests := lacks != installer.WithoutPlatform && lacks != installer.WrongProtocol && w.Excluded == nil
-		if suggests && (asks || plan.err != nil || !pre) && (newest == nil || newest.Version.Prerelease() && !pre) {
+		if suggests && (asks || q.install.err != nil || !pre) && (newest == nil || newest.Version.Prerelease() && !pre) {
 			newest = &w
 		}
-		q.addExcluded(e, w, plan)
+		q.addExcluded(e, w)
 	}
 	if !found && asks {
-		e.Newer = append(e.Newer, report.Excluded{Versions: []string{q.asked.String()}, Rule: string(installer.NotOffered), Why: "no source has this version"})
+		e.Newer = append(e.Newer, Excluded{Versions: []string{q.asked.String()}, Rule: string(installer.NotOffered), Why: "no source has this version"})
 	}
-	excluded, is := errors.AsType[*installer.ExcludedError](plan.err)
+	excluded, is := errors.AsType[*installer.ExcludedError](q.install.err)
 	switch {
-	case !asks && q.obstacle(upgrade) != "":
+	case !asks && q.upgrade.err == nil && q.upgrade.fails != "":
 		e.Advice = append(e.Advice, q.adviseOther(ctx)...)
-	case !asks && is && excluded.Locked && upgrade.err == nil:
-		e.Advice = []report.Advice{{Version: upgrade.Version.String(), Paste: q.again("install --upgrade")}}
+	case !asks && is && excluded.Locked && q.upgrade.err == nil:
+		e.Advice = []Advice{{Version: q.upgrade.Version.String(), Paste: q.again("install --upgrade")}}
 	case newest != nil:
-		e.Advice = append(e.Advice, q.advice(*newest, upgrade)...)
+		e.Advice = append(e.Advice, q.advice(*newest)...)
 	}
 }
 
 // addExcluded adds a version that isn't chosen, to the versions before it if the reason is the same.
-func (q *question) addExcluded(e *report.Explanation, w installer.Candidate, plan planned) {
-	x := report.Excluded{Versions: []string{w.Version.String()}, Rule: string(w.Bar), Why: q.whyNot(w, plan)}
+func (q *question) addExcluded(e *Explanation, w installer.Candidate) {
+	x := Excluded{Versions: []string{w.Version.String()}, Rule: string(w.Bar), Why: q.whyNot(w)}
 	if n := len(e.Newer) - 1; n >= 0 && e.Newer[n].Rule == x.Rule && e.Newer[n].Why == x.Why {
 		e.Newer[n].Versions = append(e.Newer[n].Versions, x.Versions...)
 		return
@@ -262,22 +230,22 @@ func (q *question) addExcluded(e *report.Explanation, w installer.Candidate, pla
 	switch {
 	case w.Bar == installer.Excluded:
 		rule := w.Excluded.Rule
-		x.By = &report.Constraint{Constraint: rule.Text, Place: report.Place{File: rule.File, Line: rule.Line}}
+		x.By = &Constraint{Constraint: rule.Text, Place: report.Place{File: rule.File, Line: rule.Line}}
 	case w.By != (sources.Origin{}):
-		by := report.ConstraintOf(w.By)
+		by := constraintOf(w.By)
 		x.By = &by
 	}
 	e.Newer = append(e.Newer, x)
 }
 
 // whyNot says why a version is not chosen.
-func (q *question) whyNot(w installer.Candidate, plan planned) string {
+func (q *question) whyNot(w installer.Candidate) string {
 	switch w.Bar {
 	case installer.Constrained:
 		if w.Together {
 			return "the constraints together exclude it"
 		}
-		text := fmt.Sprintf("excluded by %q at %s", w.By.Constraint, report.ConstraintOf(w.By).Where(q.Out))
+		text := fmt.Sprintf("excluded by %q at %s", w.By.Constraint, q.where(w.By))
 		if w.By.Module != "" {
 			text += " (" + w.By.Module + ")"
 		}
@@ -299,10 +267,10 @@ func (q *question) whyNot(w installer.Candidate, plan planned) string {
 	case installer.LockedOut:
 		return fmt.Sprintf("the lock file keeps %s", q.locked)
 	}
-	if plan.err == nil && w.Version.Compare(plan.Version) < 0 {
-		return "allowed, but older than " + plan.Version.String()
+	if q.install.err == nil && w.Version.Compare(q.install.Version) < 0 {
+		return "allowed, but older than " + q.install.Version.String()
 	}
-	if plan.Offline || errors.Is(plan.err, sources.ErrOffline) {
+	if q.install.Offline || errors.Is(q.install.err, sources.ErrOffline) {
 		return "not verified on this machine, or not for " + sources.CurrentPlatform().String()
 	}
 	return "allowed"
@@ -311,8 +279,8 @@ func (q *question) whyNot(w installer.Candidate, plan planned) string {
 // onlyElsewhere says where a version is that no method in use has.
 func (q *question) onlyElsewhere(v sources.Version) string {
 	for _, a := range q.answers {
-		if !a.Applies && a.has(v) {
-			return "only in " + a.name + ", which is not used"
+		if !a.Used && a.has(v) {
+			return "only in " + a.Method + ", which is not used"
 		}
 	}
 	switch {

@@ -1,10 +1,12 @@
 package ask
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 
@@ -22,20 +24,138 @@ type OutdatedRequest struct {
 	Check bool     // a newer version is a finding
 }
 
-// An outdating is a run of outdated, with its results so far. Root modules with the same standing of a provider
-// share a row.
-type outdating struct {
-	*site.Site
+// A standing is how the locked version of a provider compares with the others. It is the same for many root modules.
+type standing struct {
+	Provider string        `json:"provider"`
+	Locked   string        `json:"locked,omitempty"`  // empty if no version is locked
+	Allowed  string        `json:"allowed,omitempty"` // the newest version that the constraints allow; empty if they allow none
+	Newest   string        `json:"newest,omitempty"`  // the newest release, or pre-release if there are only these
+	Refused  bool          `json:"refused,omitempty"` // the constraint or the policy refuses the locked version
+	Bar      installer.Bar `json:"excluded_by,omitempty"`
 
-	// Only one root module at a time adds its results.
-	rows  map[report.Standing]*report.Outdated
-	ranks map[sources.Provider]report.Rank // the greatest of each provider
-	sum   report.OutdatedSum
+	// The constraint that excludes the newest version, and what it would have to be. Together, constraints may
+	// exclude a version that each of them allows.
+	Constraint string `json:"constraint,omitempty"`
+	Instead    string `json:"instead,omitempty"`
+
+	rank rank
 }
 
-// Outdated lists locked providers that have newer versions. In a check, it returns a [report.FoundError] if a newer
+// A rank is how much there is to do about a standing.
+type rank int
+
+// The ranks, in order.
+const (
+	upToDate rank = iota
+	unknown       // nothing newer is known, and not all sources were queried
+	notLocked
+	heldBack   // there is a newer version, and something excludes it
+	upgradable // the constraints allow a newer version
+)
+
+// An Outdated is a provider with a locked version in some root modules.
+type Outdated struct {
+	report.Typed `type:"outdated"`
+	standing
+	Places      []report.Place `json:"places,omitempty"`       // of the constraint
+	RootModules []string       `json:"root_modules,omitempty"` // empty if there is only one
+
+	notQueried []string // sources that may have newer versions
+}
+
+// why describes what excludes the newest version: a constraint with its place, or another rule.
+func (d Outdated) why() string {
+	text := map[installer.Bar]string{
+		installer.Excluded: "the policy", installer.LockedOut: "the lock file", installer.Prereleased: "the rule for pre-releases",
+	}[d.Bar]
+	if d.Constraint != "" {
+		text = strconv.Quote(d.Constraint)
+	}
+	if len(d.Places) > 0 {
+		text += " at " + d.Places[0].String()
+	}
+	if more := len(d.Places) - 1; more > 0 {
+		text += " and " + ui.Count(more, "other place")
+	}
+	return text
+}
+
+// Cells implements [report.Row].
+func (d Outdated) Cells(o *report.Output) []report.Cell {
+	locked, paint, roots, instead := cmp.Or(d.Locked, "not locked"), ui.Plain, "", ""
+	if d.Refused {
+		locked += " (not allowed)"
+	}
+	if d.rank == upgradable {
+		paint = ui.Added
+	}
+	switch n := len(d.RootModules); {
+	case n > 1 && o.Level < report.Verbose:
+		roots = "in " + ui.Count(n, "root module")
+	case n > 0:
+		roots = "in " + strings.Join(d.RootModules, ", ")
+	}
+	if o.Level == report.Verbose && d.Instead != "" {
+		instead = strconv.Quote(d.Instead)
+	}
+	return []report.Cell{
+		report.ProviderColumn.Of(d.Provider),
+		report.Column{Head: "LOCKED"}.Of(locked),
+		report.Column{}.Of(roots),
+		report.Column{Head: "ALLOWED"}.Painted(paint, cmp.Or(d.Allowed, "none")),
+		report.Column{Head: "NEWEST"}.Of(d.Newest),
+		report.Column{Head: "HELD BACK BY"}.Of(o.ShortenHere(d.why())),
+		report.Column{Head: "TO ALLOW IT"}.Of(instead),
+	}
+}
+
+// mostOutdated is how many rows are listed without --verbose.
+const mostOutdated = 20
+
+// An OutdatedSum is the summary of outdated.
+type OutdatedSum struct {
+	RootModules int      `json:"root_modules"`
+	FailedRoots int      `json:"root_modules_failed,omitempty"`
+	Providers   int      `json:"providers"`              // different ones
+	Upgradable  int      `json:"upgradable"`             // a root module allows a newer version
+	HeldBack    int      `json:"held_back"`              // others with a newer version
+	NotLocked   int      `json:"not_locked"`             // others that a root module doesn't lock
+	UpToDate    int      `json:"up_to_date"`             // all others
+	Unknown     int      `json:"undetermined,omitempty"` // with --offline, those without a known newer version
+	NotQueried  []string `json:"not_queried,omitempty"`  // sources that may have newer versions; with --offline
+}
+
+// text sums up: "5 providers in 3 root modules: 1 upgradable, 4 up to date".
+func (t OutdatedSum) text(several bool) string {
+	text := ui.Count(t.Providers, "provider")
+	if several {
+		text += " in " + ui.Count(t.RootModules, "root module")
+	}
+	if t.UpToDate < t.Providers {
+		text += ": " + strings.Join(ui.Numbers(ui.N(t.Upgradable, "upgradable"), ui.N(t.HeldBack, "held back"),
+			ui.N(t.NotLocked, "not locked"), ui.N(t.UpToDate, "up to date"), ui.N(t.Unknown, "unknown")), ", ")
+	} else if t.Providers > 0 {
+		text += " up to date"
+	}
+	if t.FailedRoots > 0 {
+		text += "; " + ui.Count(t.FailedRoots, "root module") + " failed"
+	}
+	return text
+}
+
+// An outdating is a run of outdated, with its results so far. Root modules with the same standing of a provider
+// share a row. Only one root module at a time adds its results.
+type outdating struct {
+	*site.Site
+	several bool // there can be more than one root module
+	rows    map[standing]*Outdated
+	ranks   map[string]rank // the greatest of each provider
+	sum     OutdatedSum
+}
+
+// ListOutdated lists locked providers that have newer versions. In a check, it returns a [report.FoundError] if a newer
 // version is allowed.
-func Outdated(ctx context.Context, s *site.Site, request OutdatedRequest) error {
+func ListOutdated(ctx context.Context, s *site.Site, request OutdatedRequest) error {
 	s.Ask()
 	if err := job.TakeRoots(s, request.Roots); err != nil {
 		for _, arg := range request.Roots {
@@ -45,8 +165,7 @@ func Outdated(ctx context.Context, s *site.Site, request OutdatedRequest) error 
 		}
 		return err
 	}
-	o := &outdating{Site: s, rows: map[report.Standing]*report.Outdated{}, ranks: map[sources.Provider]report.Rank{}}
-	o.sum.Several = s.Flags.Recursive || len(s.Roots) > 1
+	o := &outdating{Site: s, several: s.Flags.Recursive || len(s.Roots) > 1, rows: map[standing]*Outdated{}, ranks: map[string]rank{}}
 	failed := o.Each(ctx, o.at)
 	if ctx.Err() != nil {
 		return failed
@@ -55,14 +174,15 @@ func Outdated(ctx context.Context, s *site.Site, request OutdatedRequest) error 
 		o.sum.FailedRoots = told.Failed
 	}
 	o.show()
+	text := o.sum.text(o.several)
 	hint := o.Again("install --upgrade") + " chooses the newest versions that the constraints allow"
 	switch {
 	case failed != nil && o.sum.Providers+o.sum.FailedRoots == 0: // there is nothing to sum up
 		return failed
 	case failed == nil && request.Check && o.sum.Upgradable > 0:
-		return report.FoundError{Err: sources.WithHint(errors.New(o.sum.Text()), "%s", hint)}
+		return report.FoundError{Err: sources.WithHint(errors.New(text), "%s", hint)}
 	}
-	o.Output.Conclude("%s", o.sum.Text())
+	o.Output.Conclude("%s", text)
 	if o.sum.Upgradable > 0 {
 		o.Output.AtLast(func() { o.Output.Hint("%s", hint) })
 	}
@@ -85,7 +205,7 @@ func (o *outdating) at(ctx context.Context, dir string, out *report.Output) (sho
 	if err != nil {
 		return nothing, err
 	}
-	all, errs := make([]standing, len(root.Requirements)), make([]error, len(root.Requirements))
+	all, errs := make([]Outdated, len(root.Requirements)), make([]error, len(root.Requirements))
 	var wg sync.WaitGroup
 	for i, r := range root.Requirements {
 		wg.Go(func() { all[i], errs[i] = o.compare(ctx, m, source, r) })
@@ -93,25 +213,16 @@ func (o *outdating) at(ctx context.Context, dir string, out *report.Output) (sho
 	wg.Wait()
 	return func() {
 		o.sum.RootModules++
-		for i, s := range all {
+		for i, one := range all {
 			if errs[i] == nil {
-				o.add(m, s)
+				o.add(m, one)
 			}
 		}
 	}, m.Explain(errors.Join(errs...))
 }
 
-// A standing is that of a provider in one root module.
-type standing struct {
-	report.Standing
-	provider   sources.Provider
-	rank       report.Rank
-	by         sources.Origin // the constraint
-	notQueried []string
-}
-
 // compare compares the locked version of a provider with those that a source lists.
-func (o *outdating) compare(ctx context.Context, m *site.Root, source sources.Source, r sources.Requirement) (standing, error) {
+func (o *outdating) compare(ctx context.Context, m *site.Root, source sources.Source, r sources.Requirement) (Outdated, error) {
 	listing, err := source.Versions(ctx, r.Provider)
 	for _, warning := range listing.Warnings {
 		o.WarnOnce(r.Provider.String() + ": " + warning)
@@ -119,22 +230,22 @@ func (o *outdating) compare(ctx context.Context, m *site.Root, source sources.So
 	if errors.Is(err, sources.ErrOffline) {
 		listing.Versions = append(listing.Versions, cachedVersions(ctx, m, r.Provider)...)
 	} else if err != nil {
-		return standing{}, err
+		return Outdated{}, err
 	}
 	e, _ := m.Lock.Entry(r.Provider)
 	if err := m.Policy.Learn(ctx, r.Provider, listing.Versions...); err != nil {
-		return standing{}, err
+		return Outdated{}, err
 	}
 	m.Policy.See(ctx, r.Provider, listing)
-	s := standingOf(installer.Rules{Requirement: r, Locked: e.Version, Policy: m.Policy}, listing.Versions)
-	s.notQueried = listing.Unasked
-	if s.rank == report.UpToDate && len(s.notQueried) > 0 {
-		s.rank = report.Unknown
+	one := outdatedOf(installer.Rules{Requirement: r, Locked: e.Version, Policy: m.Policy}, listing.Versions)
+	one.notQueried = listing.Unasked
+	if one.rank == upToDate && len(one.notQueried) > 0 {
+		one.rank = unknown
 	}
 	if rule, ok := m.Policy.SignedBy(r.Provider); ok {
 		o.WarnOnce(fmt.Sprintf("signatures not verified, which %s at %s requires", rule.Setting, m.Brief(rule.Place())))
 	}
-	return s, nil
+	return one, nil
 }
 
 // cachedVersions returns the versions of a provider in the plugin cache, for --offline.
@@ -147,8 +258,8 @@ func cachedVersions(ctx context.Context, m *site.Root, p sources.Provider) []sou
 	return listing.Versions
 }
 
-// standingOf compares the locked version, which is zero if there is none, with the versions that could be chosen.
-func standingOf(rules installer.Rules, all []sources.Version) standing {
+// outdatedOf compares the locked version, which is zero if there is none, with the versions that could be chosen.
+func outdatedOf(rules installer.Rules, all []sources.Version) (d Outdated) {
 	r, locked := rules.Requirement, rules.Locked
 	candidates, newest := rules.Candidates(all), newestOf(all)
 	var allowed sources.Version
@@ -159,73 +270,92 @@ func standingOf(rules installer.Rules, all []sources.Version) standing {
 	if isLocked && (r.Fixed() || accepted && locked.Compare(allowed) > 0) {
 		allowed = locked
 	}
-	s := standing{provider: r.Provider}
-	s.Provider, s.Locked, s.Allowed, s.Newest = r.Provider.String(), locked.String(), allowed.String(), newest.String()
+	d.Provider, d.Locked, d.Allowed, d.Newest = r.Provider.String(), locked.String(), allowed.String(), newest.String()
 	why := newest // the version whose exclusion is told
 	switch {
 	case !isLocked:
-		s.rank = report.NotLocked
+		d.rank = notLocked
 	case !accepted:
-		s.rank, s.Refused, why = report.HeldBack, true, locked
+		d.rank, d.Refused, why = heldBack, true, locked
 	case newest.Compare(locked) > 0:
-		s.rank = report.HeldBack
+		d.rank = heldBack
 	default:
-		return s
+		return d
 	}
 	if isLocked && allowed.Compare(locked) > 0 {
-		s.rank = report.Upgradable
+		d.rank = upgradable
 	}
 	if why != (sources.Version{}) {
-		s.explain(r, rules.Candidate(why))
+		d.explain(r, rules.Candidate(why))
 	}
-	return s
+	return d
 }
 
 // explain sets what excludes a version.
-func (s *standing) explain(r sources.Requirement, c installer.Candidate) {
-	s.Bar, s.Constraint, s.by = c.Bar, c.By.Constraint, c.By
+func (d *Outdated) explain(r sources.Requirement, c installer.Candidate) {
+	at := report.Place{File: c.By.File, Line: c.By.Line}
+	d.Bar, d.Constraint = c.Bar, c.By.Constraint
 	switch {
 	case c.Bar == installer.Excluded:
-		s.by = sources.Origin{File: c.Excluded.Rule.File, Line: c.Excluded.Rule.Line}
+		at = report.Place{File: c.Excluded.Rule.File, Line: c.Excluded.Rule.Line}
 	case c.Together:
-		s.Constraint = r.Constraints.String()
-	case s.Constraint != "" && c.Excluded == nil:
-		s.Instead = installer.Relax(c.By, c.Version)
+		d.Constraint = r.Constraints.String()
+	case d.Constraint != "" && c.Excluded == nil:
+		d.Instead = installer.Relax(c.By, c.Version)
+	}
+	if at.File != "" {
+		d.Places = []report.Place{at}
 	}
 }
 
-// add adds the standing of a provider in a root module to the rows.
-func (o *outdating) add(m *site.Root, s standing) {
-	o.ranks[s.provider] = max(o.ranks[s.provider], s.rank)
-	o.sum.NotQueried = append(o.sum.NotQueried, s.notQueried...)
-	slices.Sort(o.sum.NotQueried)
-	o.sum.NotQueried = slices.Compact(o.sum.NotQueried)
-	if s.rank <= report.Unknown && o.Output.Level != report.Verbose {
+// add adds a provider of a root module to the rows.
+func (o *outdating) add(m *site.Root, one Outdated) {
+	o.ranks[one.Provider] = max(o.ranks[one.Provider], one.rank)
+	o.sum.NotQueried = append(o.sum.NotQueried, one.notQueried...)
+	if one.rank <= unknown && o.Output.Level != report.Verbose {
 		return
 	}
-	name, row := "", o.rows[s.Standing]
-	if o.sum.Several {
-		name = m.Shown(m.Dir)
-	}
+	row := o.rows[one.standing]
 	if row == nil {
-		row = &report.Outdated{Standing: s.Standing, Rank: s.rank}
-		o.rows[s.Standing] = row
+		row = &Outdated{standing: one.standing}
+		o.rows[one.standing] = row
 	}
-	row.Add(name, s.by)
+	row.Places = report.Unique(append(row.Places, one.Places...))
+	if o.several {
+		row.RootModules = append(row.RootModules, m.Shown(m.Dir))
+	}
 }
 
-// show shows the rows.
+// show shows the rows, those that can be upgraded first, and counts each provider by its greatest rank.
 func (o *outdating) show() {
-	var all []report.Outdated
+	var all []Outdated
 	for _, row := range o.rows {
 		all = append(all, *row)
 	}
-	o.Output.Outdated(all)
-	for _, rank := range o.ranks {
-		o.sum.Add(rank)
+	slices.SortFunc(all, func(a, b Outdated) int {
+		return cmp.Or(
+			cmp.Compare(b.rank, a.rank), strings.Compare(a.Provider, b.Provider), len(b.RootModules)-len(a.RootModules),
+			strings.Compare(a.Locked, b.Locked), strings.Compare(a.Constraint, b.Constraint), slices.Compare(a.RootModules, b.RootModules),
+		)
+	})
+	shown := len(all)
+	if o.Output.Level != report.Verbose && !o.Output.JSON {
+		shown = min(shown, mostOutdated)
 	}
-	o.Output.Summary(o.sum)
-	if len(o.sum.NotQueried) > 0 && !o.Output.JSON { // programs get the sources with the summary
-		o.Output.Warn("--offline: %s may have newer versions", ui.Some(o.sum.NotQueried, 5))
+	report.Grid(o.Output, all[:shown])
+	if more := len(all) - shown; more > 0 {
+		o.Output.Sentence("and %s (--verbose lists them)", ui.Count(more, "other row"))
+	}
+	t := &o.sum
+	counts := []*int{&t.UpToDate, &t.Unknown, &t.NotLocked, &t.HeldBack, &t.Upgradable}
+	for _, rank := range o.ranks {
+		t.Providers++
+		*counts[rank]++
+	}
+	slices.Sort(t.NotQueried)
+	t.NotQueried = slices.Compact(t.NotQueried)
+	o.Output.Summary(*t)
+	if len(t.NotQueried) > 0 && !o.Output.JSON { // programs get the sources with the summary
+		o.Output.Warn("--offline: %s may have newer versions", ui.Some(t.NotQueried, 5))
 	}
 }

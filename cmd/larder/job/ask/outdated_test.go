@@ -5,14 +5,13 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/larder-cli/larder/cmd/larder/report"
 	"github.com/larder-cli/larder/installer"
 	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/sourcetest"
 )
 
-// TestStandingOf checks how a locked version compares with the others.
-func TestStandingOf(t *testing.T) {
+// TestOutdatedOf checks how a locked version compares with the others.
+func TestOutdatedOf(t *testing.T) {
 	const listed = "1.0.0 1.1.0 2.0.0 2.1.0-rc1"
 	for _, c := range []struct {
 		name       string
@@ -52,14 +51,12 @@ func TestStandingOf(t *testing.T) {
 		if c.locked != "" {
 			locked, all = all[0], all[1:]
 		}
-		sourcetest.Equal(t, standingText(standingOf(installer.Rules{Requirement: r, Locked: locked}, all)), c.want, c.name)
+		sourcetest.Equal(t, outdatedText(outdatedOf(installer.Rules{Requirement: r, Locked: locked}, all)), c.want, c.name)
 	}
 }
 
-func standingText(s standing) string {
-	rank := map[report.Rank]string{
-		report.UpToDate: "up to date", report.NotLocked: "not locked", report.HeldBack: "held back", report.Upgradable: "upgradable",
-	}[s.rank]
+func outdatedText(s Outdated) string {
+	rank := map[rank]string{upToDate: "up to date", notLocked: "not locked", heldBack: "held back", upgradable: "upgradable"}[s.rank]
 	text := fmt.Sprintf("%s %s %s %s %s", rank, orDash(s.Allowed), orDash(s.Newest), s.Bar, s.Constraint)
 	if s.Instead != "" {
 		text += ", or " + s.Instead

@@ -30,7 +30,9 @@ type question struct {
 	store    installer.Cache
 
 	methods   []sources.Method
-	answers   []answer
+	answers   []MethodAnswer
+	install   planned // without a change, for explain
+	upgrade   planned
 	installed []sources.Version
 	cached    []sources.Version
 
@@ -39,17 +41,28 @@ type question struct {
 	errs    []error
 }
 
-// An answer is what an installation method says about the provider.
-type answer struct {
-	sources.Answer
-	name       string            // its kind and location
-	configured *cliconfig.Method // nil for an implied one
-	hiding     string            // the implied directory for which it isn't used; may be empty
-	queried    bool
+// A MethodAnswer is what an installation method says about the provider.
+type MethodAnswer struct {
+	Method       string `json:"method"` // its kind and location
+	report.Place        // in the CLI configuration; none for implied ones
+	Implied      bool   `json:"implied,omitempty"` // the configuration has no provider_installation block
+	Used         bool   `json:"used"`              // takes part
+	Pattern      string `json:"pattern,omitempty"` // of include or exclude, that decides
+	Hidden       string `json:"hidden,omitempty"`  // the implied directory for which the method is not used
+	Versions     int    `json:"versions"`          // number of versions
+	Newest       string `json:"newest,omitempty"`  // the newest release, or else the newest version
+	Asked        bool   `json:"asked"`             // it was queried
+	Problem      string `json:"problem,omitempty"` // why it has no answer
+	Absent       bool   `json:"absent,omitempty"`  // it answered that it doesn't have the provider
+
+	of sources.Answer
 }
 
 // has reports whether the method lists a version.
-func (a answer) has(v sources.Version) bool { return slices.Contains(a.Listing.Versions, v) }
+func (a MethodAnswer) has(v sources.Version) bool { return slices.Contains(a.of.Listing.Versions, v) }
+
+// offers reports whether the method takes part and lists a version.
+func (a MethodAnswer) offers(v sources.Version) bool { return a.Used && a.has(v) }
 
 // newQuestion collects what is known about a provider. It fails only if nothing can be said. The caller calls done.
 func newQuestion(ctx context.Context, s *site.Site, dir, typed string) (q *question, done func(), err error) {
@@ -82,7 +95,7 @@ func newQuestion(ctx context.Context, s *site.Site, dir, typed string) (q *quest
 		return nil, nil, err
 	}
 	for _, a := range q.answers {
-		q.Policy.See(ctx, q.req.Provider, a.Listing)
+		q.Policy.See(ctx, q.req.Provider, a.of.Listing)
 	}
 	return q, done, ctx.Err()
 }
@@ -92,7 +105,7 @@ func (q *question) readRoot(ctx context.Context) {
 	if q.Lock == nil {
 		q.errs = append(q.errs, q.LockProblems.Err())
 		q.Lock = &lockfile.File{}
-		q.cannotRead("the lock file can't be read", report.Unlocked)
+		q.cannotRead("the lock file can't be read", unlocked)
 	}
 	q.root = &installer.Root{Dir: q.Dir, DataDir: q.Config.DataDir, Lock: q.Lock, DryRun: true}
 	tree, problems := readTree(ctx, q.Root)
@@ -169,39 +182,58 @@ func (q *question) ask(ctx context.Context) (err error) {
 	if q.methods, err = q.Root.Methods(ctx); err != nil {
 		return err
 	}
-	p := q.req.Provider
-	for i, a := range sources.Ask(ctx, p, q.methods) {
-		one, mirror := answer{Answer: a}, site.LocalMirror(a.Method)
+	q.answers = []MethodAnswer{}
+	for i, a := range sources.Ask(ctx, q.req.Provider, q.methods) {
+		one, mirror, hiding := MethodAnswer{Implied: q.Config.Implied, Used: a.Applies}, site.LocalMirror(a.Method), ""
 		switch {
 		case !q.Config.Implied:
-			one.configured = &q.Config.Methods[i]
-		case i == len(q.methods)-1:
-			one.hiding = q.Hiding[p]
+			m := q.Config.Methods[i]
+			one.Method, one.Place = q.nameOf(a, m.Kind, mirror), report.Place{File: q.Config.Tilde(m.File), Line: m.Line}
+		case mirror != nil:
+			one.Method = q.Brief(mirror.Dir())
+		default:
+			one.Method = q.nameOf(a, cliconfig.Direct, nil)
 		}
-		one.name = q.nameOf(one, mirror)
-		if one.queried = a.Applies || one.hiding != "" || mirror != nil; one.queried && !a.Applies {
-			one.Listing, one.Err = a.Method.Source.Versions(ctx, p)
+		if q.Config.Implied && i == len(q.methods)-1 {
+			hiding = q.Hiding[q.req.Provider]
 		}
-		offline := errors.Is(one.Err, sources.ErrOffline)
-		if one.queried = one.queried && !offline; one.Err != nil && !errors.Is(one.Err, sources.ErrNotFound) {
-			if q.unknown = append(q.unknown, "the versions of "+one.name); a.Applies && !offline {
-				q.errs = append(q.errs, one.Err)
+		if hiding != "" {
+			one.Hidden = q.Brief(hiding)
+		} else if a.By != nil {
+			one.Pattern = a.By.String()
+		}
+		asked := a.Applies || hiding != "" || mirror != nil
+		if asked && !a.Applies {
+			a.Listing, a.Err = a.Method.Source.Versions(ctx, q.req.Provider)
+		}
+		one.of, one.Versions, one.Newest = a, len(a.Listing.Versions), newestOf(a.Listing.Versions).String()
+		one.Asked = asked && !errors.Is(a.Err, sources.ErrOffline)
+		switch {
+		case a.Err == nil:
+		case errors.Is(a.Err, sources.ErrNotFound):
+			one.Absent = true
+		case errors.Is(a.Err, sources.ErrOffline):
+			one.Problem = "not queried (--offline)"
+		default:
+			if one.Problem = "no answer: " + q.causeOf(a.Err); a.Applies {
+				q.errs = append(q.errs, a.Err)
 			}
+		}
+		if one.Problem != "" {
+			q.unknown = append(q.unknown, "the versions of "+one.Method)
 		}
 		q.answers = append(q.answers, one)
 	}
 	return nil
 }
 
-// nameOf names a method as people know it: its kind and location.
-func (q *question) nameOf(a answer, mirror *fsmirror.Mirror) string {
-	switch m := a.configured; {
-	case m == nil && mirror != nil:
-		return q.Brief(mirror.Dir())
-	case m == nil || m.Kind == cliconfig.Direct:
-		return string(cliconfig.Direct) + " " + string(q.req.Provider.Host)
+// nameOf names a configured method as people know it: its kind and location.
+func (q *question) nameOf(a sources.Answer, kind cliconfig.MethodKind, mirror *fsmirror.Mirror) string {
+	switch {
+	case kind == cliconfig.Direct:
+		return string(kind) + " " + string(q.req.Provider.Host)
 	case mirror != nil:
-		return string(m.Kind) + " " + q.Brief(mirror.Dir())
+		return string(kind) + " " + q.Brief(mirror.Dir())
 	}
 	return strings.Replace(a.Method.Source.String(), "network mirror", string(cliconfig.NetworkMirror), 1)
 }
@@ -259,8 +291,8 @@ func (q *question) unmanaged() string {
 // deliveredBy names the first method that has a version.
 func (q *question) deliveredBy(v sources.Version) string {
 	for _, a := range q.answers {
-		if a.Applies && a.has(v) && a.Listing.Details[v].For(sources.CurrentPlatform()) {
-			return a.name
+		if a.offers(v) && a.of.Listing.Details[v].For(sources.CurrentPlatform()) {
+			return a.Method
 		}
 	}
 	return ""
@@ -274,9 +306,9 @@ func (q *question) lacks(v sources.Version) installer.Bar {
 		lacks = ""
 	}
 	for _, a := range q.answers {
-		detail := a.Listing.Details[v]
+		detail := a.of.Listing.Details[v]
 		switch {
-		case !a.Applies || !a.has(v) || lacks == "":
+		case !a.offers(v) || lacks == "":
 		case !detail.For(sources.CurrentPlatform()):
 			lacks = installer.WithoutPlatform
 		case !detail.Usable():
@@ -306,7 +338,7 @@ func (q *question) again(words string) string {
 // versions returns all versions that are known from anywhere, the newest first.
 func (q *question) versions() (all []sources.Version) {
 	for _, a := range q.answers {
-		all = append(all, a.Listing.Versions...)
+		all = append(all, a.of.Listing.Versions...)
 	}
 	return newestFirst(slices.Concat(all, q.installed, q.cached))
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/larder-cli/larder/cmd/larder/job"
@@ -27,6 +28,81 @@ const newestVersions = 20
 // mostDetails limits how many versions are queried one by one, for sources that list no platforms.
 const mostDetails = 100
 
+// A Release is a version of a provider.
+type Release struct {
+	report.Typed `type:"release"`
+	Provider     string   `json:"provider"`
+	Version      string   `json:"version"`
+	Sources      []string `json:"sources"`             // the installation methods that offer it
+	Platforms    []string `json:"platforms,omitempty"` // none if unknown
+	Protocols    []string `json:"protocols,omitempty"` // none if unknown
+	Engines      []string `json:"engines,omitempty"`   // those that support a protocol; none if unknown
+	Prerelease   bool     `json:"prerelease,omitempty"`
+	Allowed      bool     `json:"allowed,omitempty"` // by the constraints of the root module and the policy
+	Locked       bool     `json:"locked,omitempty"`
+	Installed    bool     `json:"installed,omitempty"`
+	Cached       bool     `json:"cached,omitempty"`
+	Excluded     string   `json:"excluded,omitempty"` // why the policy excludes it
+
+	of          sources.Release
+	constrained bool // the root module has constraints
+}
+
+// Releases is the summary of a list of versions.
+type Releases struct {
+	Versions int `json:"versions"` // that are known
+	Shown    int `json:"shown"`
+}
+
+// describe adds what a source says about the version.
+func (r *Release) describe(d sources.Detail) {
+	r.Platforms = sorted(append(r.Platforms, sources.Texts(d.Platforms)...))
+	r.Protocols = sorted(append(r.Protocols, d.Protocols...))
+	r.Engines = sources.EnginesFor(r.Protocols)
+}
+
+// sorted sorts texts, and removes duplicates.
+func sorted(texts []string) []string {
+	slices.Sort(texts)
+	return slices.Compact(texts)
+}
+
+// Cells implements [report.Row].
+func (r Release) Cells(*report.Output) []report.Cell {
+	platforms, here := "", sources.CurrentPlatform().String()
+	if len(r.Platforms) > 0 {
+		platforms = strconv.Itoa(len(r.Platforms))
+	}
+	foreign := platforms != "" && !slices.Contains(r.Platforms, here)
+	var notes []string
+	for _, note := range []struct {
+		on   bool
+		text string
+	}{
+		{r.Prerelease, "pre-release"}, {foreign, "not for " + here}, {r.constrained && r.Allowed, "allowed"},
+		{r.Excluded != "", "excluded by the policy"}, {r.Locked, "locked"}, {r.Installed, "installed"}, {r.Cached, "cached"},
+	} {
+		if note.on {
+			notes = append(notes, note.text)
+		}
+	}
+	paint := ui.Plain
+	if r.Prerelease || foreign || r.constrained && !r.Allowed || r.Excluded != "" {
+		paint = ui.Faint
+	}
+	if r.Locked {
+		paint = ui.Bold
+	}
+	return []report.Cell{
+		report.VersionColumn.Painted(paint, r.Version),
+		report.Column{Head: "SOURCES"}.Of(strings.Join(r.Sources, ", ")),
+		report.Column{Head: "PLATFORMS", Right: true}.Of(platforms),
+		report.Column{Head: "PROTOCOLS"}.Of(strings.Join(r.Protocols, ", ")),
+		report.Column{Head: "ENGINES FROM", Paint: ui.Faint}.Of(strings.Join(r.Engines, ", ")),
+		report.Column{Head: "HERE"}.Of(strings.Join(notes, ", ")),
+	}
+}
+
 // Versions lists the versions of a provider that the installation methods offer, and those on this machine.
 func Versions(ctx context.Context, s *site.Site, request VersionsRequest) error {
 	s.Ask()
@@ -47,10 +123,10 @@ func Versions(ctx context.Context, s *site.Site, request VersionsRequest) error 
 	if len(all) == 0 {
 		return errors.Join(append(q.errs, q.notFound(ctx))...)
 	}
-	sum := report.Releases{Versions: len(all)}
+	sum := Releases{Versions: len(all)}
 	if platforms := s.Flags.Platforms; len(platforms) > 0 {
 		q.addDetails(ctx, all[:min(len(all), mostDetails)])
-		all = slices.DeleteFunc(all, func(r report.Release) bool {
+		all = slices.DeleteFunc(all, func(r Release) bool {
 			return slices.ContainsFunc(platforms, func(p sources.Platform) bool { return !slices.Contains(r.Platforms, p.String()) })
 		})
 	}
@@ -67,7 +143,7 @@ func Versions(ctx context.Context, s *site.Site, request VersionsRequest) error 
 }
 
 // tellReleases sums up what is listed of the versions that were selected.
-func (q *question) tellReleases(sum report.Releases, selected []report.Release) {
+func (q *question) tellReleases(sum Releases, selected []Release) {
 	var parts []string
 	if older := len(selected) - sum.Shown; older > 0 {
 		parts = append(parts, ui.Count(older, "older version")+" not shown (--all shows them)")
@@ -105,22 +181,23 @@ func (q *question) notFound(ctx context.Context) error {
 }
 
 // releases returns all known versions, the newest first.
-func (q *question) releases() (all []report.Release) {
+func (q *question) releases() (all []Release) {
+	constrained := q.required && !q.req.Constraints.Empty()
 	for _, c := range q.candidates() {
 		v := c.Version
-		r := report.Release{
-			Provider: q.req.Provider.String(), Version: v.String(), Sources: []string{},
-			Prerelease: v.Prerelease(), Allowed: q.required && q.req.Constraints.Allow(v) && c.Excluded == nil, Locked: v == q.locked,
+		r := Release{
+			Provider: q.req.Provider.String(), Version: v.String(), Sources: []string{}, Prerelease: v.Prerelease(),
+			Allowed: q.required && q.req.Constraints.Allow(v) && c.Excluded == nil, Locked: v == q.locked,
 			Installed: slices.Contains(q.installed, v), Cached: slices.Contains(q.cached, v),
-			Constrained: q.required && !q.req.Constraints.Empty(),
+			of: sources.Release{Provider: q.req.Provider, Version: v}, constrained: constrained,
 		}
 		if c.Excluded != nil {
 			r.Excluded = c.Excluded.Error()
 		}
 		for _, a := range q.answers {
-			if a.Applies && a.has(v) {
-				r.Sources = append(r.Sources, a.name)
-				r.Describe(a.Listing.Details[v])
+			if a.offers(v) {
+				r.Sources = append(r.Sources, a.Method)
+				r.describe(a.of.Listing.Details[v])
 			}
 		}
 		all = append(all, r)
@@ -129,19 +206,18 @@ func (q *question) releases() (all []report.Release) {
 }
 
 // addDetails queries the first source of each version for its platforms, if the lists have none.
-func (q *question) addDetails(ctx context.Context, all []report.Release) {
+func (q *question) addDetails(ctx context.Context, all []Release) {
 	detailer, _ := sources.NewMulti(q.methods).(sources.Detailer) // which it is
 	var group errgroup.Group
 	group.SetLimit(8)
 	for i := range all {
 		r := &all[i]
-		v, err := sources.ParseVersion(r.Version)
-		if len(r.Platforms) > 0 || len(r.Sources) == 0 || err != nil {
+		if len(r.Platforms) > 0 || len(r.Sources) == 0 {
 			continue
 		}
 		group.Go(func() error {
-			detail, _ := detailer.Detail(ctx, sources.Release{Provider: q.req.Provider, Version: v}) // without it, the columns are empty
-			r.Describe(detail)
+			detail, _ := detailer.Detail(ctx, r.of) // without it, the columns are empty
+			r.describe(detail)
 			return nil
 		})
 	}

@@ -12,11 +12,20 @@ import (
 	"github.com/larder-cli/larder/cmd/larder/site"
 )
 
+// A Path is the path of the plugin cache.
+type Path struct {
+	report.Typed `type:"cache"`
+	Path         string `json:"path"`
+}
+
+// Text implements [report.Value].
+func (p Path) Text(*report.Output) string { return p.Path }
+
 // ShowPath shows the path of the cache.
 func ShowPath(ctx context.Context, s *site.Site) error {
 	k, err := job.FindCache(ctx, s)
 	if err == nil {
-		s.Output.Show(report.CachePath{Path: k.Path})
+		s.Output.Show(Path{Path: k.Path})
 	}
 	return err
 }
@@ -73,7 +82,7 @@ func ShowStats(ctx context.Context, s *site.Site, roots []string) error {
 	if err != nil {
 		return err
 	}
-	s.Output.Stats(k.Path, plan)
+	showTotals(s.Output, k.Path, plan)
 	tellProblems(k, v)
 	if plan.Blocked != nil {
 		s.Output.WarnOf(fmt.Errorf("larder cache prune would fail: %w", plan.Blocked))

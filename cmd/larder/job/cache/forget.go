@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/larder-cli/larder/cmd/larder/job"
 	"github.com/larder-cli/larder/cmd/larder/report"
@@ -52,7 +53,7 @@ func ForgetRelease(ctx context.Context, s *site.Site, typed string, kept bool) e
 			forgotten++
 		}
 	}
-	s.Output.Summary(report.Forgot{Packages: forgotten})
+	s.Output.Summary(Forgot{Packages: forgotten})
 	switch {
 	case forgotten > 0 && kept:
 		s.Output.Say("Released %s; larder cache prune keeps only packages that root modules use", ui.Count(forgotten, "package"))
@@ -102,7 +103,9 @@ func forget(ctx context.Context, k *job.TargetCache, id sources.PackageID) (bool
 	if err != nil {
 		return false, err
 	}
-	k.Out.Show(report.ForgottenOf(s))
+	k.Out.Show(Forgotten{
+		report.Typed{}, report.InJSON(id), s.H1, s.ZH, report.VerificationOf(s.Report), s.Origin, report.Moment(s.Since),
+	})
 	return true, nil
 }
 
@@ -111,6 +114,40 @@ func release(_ context.Context, k *job.TargetCache, id sources.PackageID) (bool,
 	if err := k.Cache.Release(id); err != nil {
 		return false, err
 	}
-	k.Out.Show(report.Released{PackageID: report.InJSON(id)})
+	k.Out.Show(Released{PackageID: report.InJSON(id)})
 	return true, nil
+}
+
+// A Forgotten is a package whose recorded hashes were removed.
+type Forgotten struct {
+	report.Typed `type:"forgotten"`
+	report.PackageID
+	H1 sources.Hash `json:"h1"`
+	ZH sources.Hash `json:"zh,omitempty"`
+	report.Verification
+	Origin string    `json:"origin,omitempty"`
+	Since  time.Time `json:"since"`
+}
+
+// Text implements [report.Value].
+func (f Forgotten) Text(*report.Output) string {
+	hashes := string(f.H1)
+	if f.ZH != "" {
+		hashes += " or " + string(f.ZH)
+	}
+	return f.Named() + "  " + hashes + ", " + f.As() + ", seen on " + f.Since.Format(time.DateOnly)
+}
+
+// A Released is a package that is no longer kept, see prefetch --keep.
+type Released struct {
+	report.Typed `type:"released"`
+	report.PackageID
+}
+
+// Text implements [report.Value].
+func (r Released) Text(*report.Output) string { return r.Named() + ": no longer kept" }
+
+// A Forgot is the summary of removing recorded hashes.
+type Forgot struct {
+	Packages int `json:"packages"`
 }

@@ -14,6 +14,17 @@ import (
 	"github.com/larder-cli/larder/sources"
 )
 
+// A Key is a key for the caches of CI systems.
+type Key struct {
+	report.Typed `type:"key"`
+	Key          string   `json:"key"`
+	Platforms    []string `json:"platforms"`
+	Exact        bool     `json:"exact"`
+}
+
+// Text implements [report.Value].
+func (k Key) Text(*report.Output) string { return k.Key }
+
 // ShowKey shows only the key, so that CI can use the output directly.
 func ShowKey(ctx context.Context, s *site.Site, roots []string) error {
 	if err := job.TakeRoots(s, roots); err != nil {
@@ -24,7 +35,7 @@ func ShowKey(ctx context.Context, s *site.Site, roots []string) error {
 		for _, r := range t.Open {
 			s.WarnOnce(fmt.Sprintf("there is no dependency lock file in %s, so its versions are unknown", r.Module))
 		}
-		s.Output.Show(report.CacheKey{Key: key(t), Platforms: sources.Texts(t.Platforms), Exact: len(t.Open) == 0})
+		s.Output.Show(Key{Key: key(t), Platforms: sources.Texts(t.Platforms), Exact: len(t.Open) == 0})
 	}
 	return err
 }

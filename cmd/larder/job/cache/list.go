@@ -76,9 +76,9 @@ func List(ctx context.Context, s *site.Site, request ListRequest) error {
 			problems[*f.Package] = f.Kind
 		}
 	}
-	rows := make([]report.Cached, len(entries))
+	rows := make([]Cached, len(entries))
 	for i, e := range entries {
-		rows[i] = report.CachedOf(e, problems[e.ID])
+		rows[i] = cachedOf(e, problems[e.ID])
 	}
 	report.Grid(s.Output, rows)
 	sum.Packages, sum.Problems = len(entries), len(v.Findings)

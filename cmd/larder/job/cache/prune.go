@@ -40,10 +40,10 @@ func Prune(ctx context.Context, s *site.Site, policy cachedir.Policy, request jo
 	sum := &report.PruneSum{Used: plan.Used, Kept: plan.Kept, Recent: plan.Recent, Others: plan.Others, DryRun: s.Flags.DryRun}
 	s.Output.Summary(sum)
 	if !request.Yes {
-		s.Output.Removals(plan.Packages, !request.Asks)
+		showRemovals(s.Output, plan.Packages, !request.Asks)
 	}
 	tellPlan(k, plan, policy, request.MaxSize)
-	planned := report.RemovedText(plan.Removed)
+	planned := removedText(plan.Removed)
 	switch {
 	case plan.Empty() && (sum.DryRun || request.Asks || plan.Stale == 0):
 		s.Output.Say("Nothing to remove%s", sum.KeptText())
@@ -66,13 +66,13 @@ func prune(ctx context.Context, k *job.TargetCache, plan *cachedir.Plan, sum *re
 		return err
 	}
 	if !asked {
-		k.Out.Removals(pruned.Packages, false)
+		showRemovals(k.Out, pruned.Packages, false)
 	}
 	count(sum, *pruned)
 	if sum.Failed = len(sources.Errors(err)); err == nil {
 		sum.InUse = len(plan.Packages) - len(pruned.Packages)
 	}
-	k.Out.Conclude("Removed %s%s", report.RemovedText(*pruned), sum.KeptText())
+	k.Out.Conclude("Removed %s%s", removedText(*pruned), sum.KeptText())
 	return err
 }
 

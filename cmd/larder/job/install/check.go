@@ -12,6 +12,7 @@ import (
 	"github.com/larder-cli/larder/cmd/larder/job"
 	"github.com/larder-cli/larder/cmd/larder/report"
 	"github.com/larder-cli/larder/cmd/larder/site"
+	"github.com/larder-cli/larder/cmd/larder/ui"
 	"github.com/larder-cli/larder/installer"
 	"github.com/larder-cli/larder/installer/acquire"
 	"github.com/larder-cli/larder/installer/lockfile"
@@ -25,7 +26,7 @@ type CheckRequest struct {
 	Roots  []string // directories as typed; none means the one in which larder works
 	Strict bool     // as for lock: report every hash that no known package has
 	Since  string   // only root modules that have changed since this revision of the repository; empty means all
-	Format report.CheckFormat
+	Format CheckFormat
 }
 
 // A checking is a run of check, with its results so far.
@@ -34,8 +35,8 @@ type checking struct {
 	request CheckRequest
 	changed *changes // nil without --since
 	unread  []string // root modules that have not changed, and can't be read
-	sum     report.CheckSum
-	modules []report.CheckedModule
+	sum     CheckSum
+	modules []checkResult
 }
 
 // Check holds root modules to the policy and to their lock files, and changes none of them. It returns a
@@ -71,17 +72,22 @@ func (c *checking) conclude(failed error) error {
 			sources.JoinSome(c.unread, 5, ", ", " and %d others"))
 	}
 	if failed != nil && c.sum.Failed == 0 { // the root modules could not be found
-		c.modules = append(c.modules, report.CheckedModule{Name: ".", Errors: c.Output.ErrorFindings(failed)})
+		c.modules = append(c.modules, checkResult{Name: ".", Errors: c.Output.ErrorFindings(failed)})
 	}
-	findings := report.Grouped(c.modules)
-	if c.request.Format.IsDocument() {
-		c.Output.CheckDocument(c.request.Format, c.modules, c.inRepository, c.Flags.Version)
+	var findings []report.Finding
+	for _, m := range c.modules {
+		findings = append(findings, m.Findings...)
+	}
+	findings = report.ByCause(findings, true)
+	if write := documents[c.request.Format]; write != nil {
+		shorten := func(text string) string { return ui.Visible(c.Output.ShortenHere(text)) }
+		c.Output.ShowText(write(document{c.modules, c.inRepository, shorten, c.Flags.Version}))
 	} else {
 		c.Output.Findings(findings...)
 	}
 	c.sum.Problems = len(findings)
 	c.Output.Summary(c.sum)
-	text := c.sum.Text()
+	text := c.sum.text()
 	switch {
 	case failed != nil:
 		if c.sum.Modules > 0 || len(findings) > 0 {
@@ -125,7 +131,7 @@ func (c *checking) inRepository(file string) string {
 
 // at checks the root module in dir.
 func (c *checking) at(ctx context.Context, dir string, out *report.Output) (show func(), err error) {
-	k := &checkedModule{checking: c, out: out, CheckedModule: report.CheckedModule{
+	k := &checkedModule{checking: c, out: out, checkResult: checkResult{
 		Name: c.inRepository(dir), LockFile: filepath.Join(dir, lockfile.Name),
 	}}
 	k.Root, err = c.Root(ctx, dir, out)
@@ -150,7 +156,7 @@ func (c *checking) at(ctx context.Context, dir string, out *report.Output) (show
 	return func() {
 		out.WarnAll(k.offline)
 		c.sum.Unchecked += len(k.offline)
-		if c.modules = append(c.modules, k.CheckedModule); err != nil {
+		if c.modules = append(c.modules, k.checkResult); err != nil {
 			c.sum.Failed++
 			return
 		}
@@ -160,7 +166,7 @@ func (c *checking) at(ctx context.Context, dir string, out *report.Output) (show
 
 // A checkedModule is the check of one root module.
 type checkedModule struct {
-	report.CheckedModule
+	checkResult
 	*checking
 	*site.Root
 	out      *report.Output
@@ -229,7 +235,7 @@ func (k *checkedModule) checkRoot(ctx context.Context, root *installer.Root) err
 	}
 	k.checkEngine(root)
 	if !k.Lock.Exists && len(root.Requirements) > 0 {
-		f := report.Finding{Kind: report.RuleNoLockFile, Text: "there is no lock file", Hints: []string{k.Again("lock", k.NamedPlatforms()...) + " writes the lock file"}}
+		f := report.Finding{Kind: ruleNoLockFile, Text: "there is no lock file", Hints: []string{k.Again("lock", k.NamedPlatforms()...) + " writes the lock file"}}
 		k.add(f, k.declared(root.Requirements[0].Provider))
 	}
 	for _, e := range k.Lock.Entries() {
@@ -272,7 +278,7 @@ func (k *checkedModule) checkEngine(root *installer.Root) {
 		at = k.declared(root.Requirements[0].Provider)
 	}
 	k.add(report.Finding{
-		Kind: report.PolicyRule(v), Text: fmt.Sprintf("the engine is %s: %v", engine, v),
+		Kind: policyRule(v), Text: fmt.Sprintf("the engine is %s: %v", engine, v),
 		Hints:   []string{"larder explain shows why this is the engine", v.Hint()},
 		Related: []report.Place{{File: v.Rule.File, Line: v.Rule.Line}},
 	}, at)
@@ -286,7 +292,7 @@ func (k *checkedModule) allowed(ctx context.Context, p sources.Provider) bool {
 	case err != nil:
 		k.add(errorFinding(p, sources.Version{}, err), k.declared(p))
 	case !k.expects(p.Host):
-		f := report.Finding{Kind: report.RuleUnexpectedHost, Text: fmt.Sprintf("neither the CLI configuration nor the policy names the host %s", p.Host)}
+		f := report.Finding{Kind: ruleUnexpectedHost, Text: fmt.Sprintf("neither the CLI configuration nor the policy names the host %s", p.Host)}
 		f.Hints = []string{fmt.Sprintf("if %s is a registry that you use, add allow = [\"*/*\", \"%[1]s/*/*\"] to the policy in .larder.hcl", p.Host)}
 		if near := sources.Nearest(string(p.Host), sources.Texts(k.NamedHosts())); near != "" {
 			f.Hints = []string{fmt.Sprintf("did you mean %s?", near)}
@@ -327,7 +333,7 @@ func (k *checkedModule) matches(r sources.Requirement) bool {
 		}
 		k.add(f, k.lockedAt(r.Provider))
 	case k.Lock.Exists:
-		f := report.Finding{Kind: report.RuleNotLocked, Text: "not in the lock file", Hints: []string{k.Again("lock", k.NamedPlatforms()...) + " adds the provider"}}
+		f := report.Finding{Kind: ruleNotLocked, Text: "not in the lock file", Hints: []string{k.Again("lock", k.NamedPlatforms()...) + " adds the provider"}}
 		k.add(f.About(r.Provider, sources.Version{}), k.declared(r.Provider))
 	}
 	return false
@@ -354,9 +360,9 @@ func (k *checkedModule) signed(locker *installer.Locker, p sources.Provider) boo
 // takeLocked adds the problems of the lock file.
 func (k *checkedModule) takeLocked(locked *lockedModule) {
 	hints := map[string]string{
-		report.RuleLockOutOfDate:  k.Again("lock") + " updates the lock file",
-		report.RuleLockIncomplete: k.Again("lock", k.NamedPlatforms()...) + " adds the hashes",
-		report.RuleUnknownHash:    k.unknownHint(), report.RuleCheckoutMirror: checkoutHint,
+		ruleLockOutOfDate:  k.Again("lock") + " updates the lock file",
+		ruleLockIncomplete: k.Again("lock", k.NamedPlatforms()...) + " adds the hashes",
+		ruleUnknownHash:    k.unknownHint(), ruleCheckoutMirror: checkoutHint,
 	}
 	for _, f := range locked.problems(false) {
 		f.Hints = []string{hints[f.Kind]}
@@ -436,14 +442,14 @@ func errorFinding(p sources.Provider, v sources.Version, err error) report.Findi
 	f := report.Finding{Text: cmp.Or(sources.Cause(err), sources.Text(err)), Hints: sources.Hints(err)}
 	switch {
 	case errors.As(err, &violation):
-		f.Kind, f.Text = report.PolicyRule(violation), violation.Error()
+		f.Kind, f.Text = policyRule(violation), violation.Error()
 		f.Related = []report.Place{{File: violation.Rule.File, Line: violation.Rule.Line}}
 	case errors.As(err, &conflict) && !conflict.Gone:
-		f.Kind, f.Text = report.RuleLockConflict, conflict.Cause()
+		f.Kind, f.Text = ruleLockConflict, conflict.Cause()
 	case errors.As(err, &republished):
-		f.Kind = report.RuleRepublished
+		f.Kind = ruleRepublished
 	case errors.As(err, &mismatch) && mismatch.By != "":
-		f.Kind = report.RuleWrongHash
+		f.Kind = ruleWrongHash
 	}
 	return f.About(p, v)
 }

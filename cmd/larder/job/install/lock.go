@@ -28,7 +28,7 @@ type locking struct {
 	required map[string]bool    // the addresses in only that a root module requires
 	others   []sources.Provider // required, but not in only
 	tally    tally
-	changes  []report.LockChange
+	changes  []LockChange
 	problems []report.Finding
 }
 
@@ -235,9 +235,9 @@ func (l *locking) sum(conclude bool) error {
 		return nil
 	}
 	if l.tally.Failed == 0 || l.Flags.Recursive {
-		l.Output.Conclude("%s", l.tally.Text(l.Output))
+		l.Output.Conclude("%s", l.tally.text(l.Output))
 	}
-	if l.Check && len(l.Flags.Platforms) == 0 && !l.tally.Declared && l.tally.Failed == 0 {
+	if l.Check && len(l.Flags.Platforms) == 0 && !l.tally.declared && l.tally.Failed == 0 {
 		l.Output.AtLast(func() { l.Output.Hint("--platform OS_ARCH checks other platforms, too") })
 	}
 	return nil

@@ -29,7 +29,7 @@ type lockedModule struct {
 	result *installer.Result // nil after errors
 	wrong  error             // the problems that a check has found
 
-	checkedOut []served // providers that are a problem because the checkout serves them
+	checkedOut []report.Finding // providers that are a problem because the checkout serves them
 }
 
 // incomplete reports whether the lock file had to be completed.
@@ -64,13 +64,13 @@ func (m *lockedModule) show(ctx context.Context) {
 }
 
 // changes returns the changes of the lock file, sorted by provider.
-func (m *lockedModule) changes() []report.LockChange {
+func (m *lockedModule) changes() []LockChange {
 	if m.result == nil {
 		return nil
 	}
-	var all []report.LockChange
+	var all []LockChange
 	for _, d := range m.result.Lock.Differences {
-		all = append(all, report.LockChangeOf(d, m.result.Packages, m.module))
+		all = append(all, lockChangeOf(d, m.result.Packages, m.module))
 	}
 	return all
 }
@@ -81,21 +81,21 @@ func (m *lockedModule) problems(refused bool) (all []report.Finding) {
 		return nil
 	}
 	for _, c := range m.changes() {
-		all = append(all, c.Finding(m.file, m.before.Block(c.Of.Provider)))
-	}
-	add := func(kind string, line int, of sources.Release, text string) *report.Finding {
-		f := report.Finding{Kind: kind, Severity: report.Broken, Text: text, Subject: report.At(m.file, line)}
-		all = append(all, f.About(of.Provider, of.Version))
-		return &all[len(all)-1]
+		all = append(all, c.finding(m.file, m.before.Block(c.of.Now.Provider)))
 	}
 	for _, u := range m.unknown(refused) {
-		add(report.RuleUnknownHash, u.Line, u.Release, fmt.Sprintf("%q %s", u.Hash, unknownFault)).Hash = u.Hash
+		f := lockFinding(ruleUnknownHash, m.file, u.Line, fmt.Sprintf("%q %s", u.Hash, unknownFault))
+		f.Hash = u.Hash
+		all = append(all, f.About(u.Release.Provider, u.Release.Version))
 	}
-	for _, s := range m.checkedOut {
-		add(report.RuleCheckoutMirror, s.line, s.Release, s.text).Related = []report.Place{{File: s.mirror}}
-	}
+	all = append(all, m.checkedOut...)
 	slices.SortStableFunc(all, func(a, b report.Finding) int { return cmp.Compare(a.Line, b.Line) })
 	return all
+}
+
+// lockFinding returns a problem in a line of a lock file, which may be 0.
+func lockFinding(kind, file string, line int, text string) report.Finding {
+	return report.Finding{Kind: kind, Severity: report.Broken, Text: text, Subject: report.At(file, line)}
 }
 
 // showDiff prints the changes of the lock file as a patch.
@@ -110,12 +110,14 @@ func (m *lockedModule) showDiff() {
 	if _, after, ok := bytes.Cut(text, []byte("\n")); ok {
 		text = after // it begins with the lines that git and patch require
 	}
-	m.out.LockDiff(report.LockDiff{File: m.file, Patch: string(text)})
+	if m.out.Tell(LockDiff{File: m.file, Patch: string(text)}); !m.out.JSON {
+		m.out.Patch(string(text))
+	}
 }
 
 // A tally adds up the results of root modules.
 type tally struct {
-	report.LockSum
+	LockSum
 	missing     int  // providers with missing or wrong hashes
 	completable bool // a run without --check would complete a lock file
 	outdated    bool // it would change more than hashes
@@ -129,7 +131,7 @@ func (t *tally) add(m *lockedModule) {
 		return // the root module requires no providers
 	}
 	t.Modules++
-	t.Declared = t.Declared || m.declared
+	t.declared = t.declared || m.declared
 	if m.incomplete() {
 		t.Incomplete++
 		t.completable = t.completable || m.wrong == nil

@@ -52,10 +52,10 @@ func TestErrorFinding(t *testing.T) {
 		err  error
 		want string
 	}{
-		{&installer.LockConflictError{Requirement: sources.Requirement{Provider: id.Provider}}, report.RuleLockConflict},
+		{&installer.LockConflictError{Requirement: sources.Requirement{Provider: id.Provider}}, ruleLockConflict},
 		{&installer.LockConflictError{Gone: true}, ""},
-		{&acquire.RepublishedError{}, report.RuleRepublished},
-		{&acquire.HashMismatchError{By: "the lock file"}, report.RuleWrongHash},
+		{&acquire.RepublishedError{}, ruleRepublished},
+		{&acquire.HashMismatchError{By: "the lock file"}, ruleWrongHash},
 		{&acquire.HashMismatchError{}, ""},
 		{errors.New("other"), ""},
 	} {

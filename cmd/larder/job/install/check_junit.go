@@ -1,13 +1,13 @@
-package report
+package install
 
 import (
 	"cmp"
 	"encoding/xml"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 
+	"github.com/larder-cli/larder/cmd/larder/report"
 	"github.com/larder-cli/larder/cmd/larder/ui"
 )
 
@@ -38,7 +38,7 @@ type junitCase struct {
 	Name    string        `xml:"name,attr"`
 	Class   string        `xml:"classname,attr"`
 	File    string        `xml:"file,attr,omitempty"`
-	Line    string        `xml:"line,attr,omitempty"`
+	Line    int           `xml:"line,attr,omitempty"`
 	Error   *junitProblem `xml:"error"`
 	Failure *junitProblem `xml:"failure"`
 	Skipped *junitProblem `xml:"skipped"`
@@ -64,15 +64,15 @@ func (d document) junit() string {
 }
 
 // suite returns the test suite of a root module.
-func (d document) suite(m CheckedModule) junitSuite {
+func (d document) suite(m checkResult) junitSuite {
 	s := junitSuite{Name: ui.Visible(m.Name)}
 	names := append([]string{""}, m.Providers...) // the first one is the lock file
 	for _, f := range m.Findings {
 		names = append(names, f.Provider)
 	}
-	for _, provider := range Unique(names) {
-		of := func(all []Finding) []Finding {
-			return slices.DeleteFunc(slices.Clone(all), func(f Finding) bool { return f.Provider != provider })
+	for _, provider := range report.Unique(names) {
+		of := func(all []report.Finding) []report.Finding {
+			return slices.DeleteFunc(slices.Clone(all), func(f report.Finding) bool { return f.Provider != provider })
 		}
 		c := junitCase{Name: provider, Class: s.Name}
 		if provider == "" {
@@ -96,7 +96,7 @@ func (d document) suite(m CheckedModule) junitSuite {
 }
 
 // problem returns what is wrong in a test case, if anything is, and sets its place.
-func (d document) problem(c *junitCase, all []Finding) *junitProblem {
+func (d document) problem(c *junitCase, all []report.Finding) *junitProblem {
 	if len(all) == 0 {
 		return nil
 	}
@@ -104,14 +104,12 @@ func (d document) problem(c *junitCase, all []Finding) *junitProblem {
 	for _, f := range all {
 		place := ""
 		if f.File != "" {
-			place = ui.Visible(Place{d.path(f.File), f.Line}.String()) + ": "
+			place = ui.Visible(report.Place{File: d.path(f.File), Line: f.Line}.String()) + ": "
 		}
-		texts, kinds = append(texts, place+d.full(f)), append(kinds, cmp.Or(f.Kind, ErrorFinding))
+		texts, kinds = append(texts, place+d.full(f)), append(kinds, cmp.Or(f.Kind, report.ErrorFinding))
 	}
 	if first := all[0]; first.File != "" {
-		if c.File = ui.Visible(d.path(first.File)); first.Line > 0 {
-			c.Line = strconv.Itoa(first.Line)
-		}
+		c.File, c.Line = ui.Visible(d.path(first.File)), first.Line
 	}
-	return &junitProblem{d.shorten(all[0].Message()), strings.Join(Unique(kinds), ","), strings.Join(texts, "\n")}
+	return &junitProblem{d.shorten(all[0].Message()), strings.Join(report.Unique(kinds), ","), strings.Join(texts, "\n")}
 }

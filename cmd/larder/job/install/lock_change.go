@@ -1,11 +1,12 @@
-package report
+package install
 
 import (
+	"cmp"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 
+	"github.com/larder-cli/larder/cmd/larder/report"
 	"github.com/larder-cli/larder/cmd/larder/ui"
 	"github.com/larder-cli/larder/installer"
 	"github.com/larder-cli/larder/installer/lockfile"
@@ -14,16 +15,16 @@ import (
 
 // A LockChange is the difference between two blocks of a provider in a lock file.
 type LockChange struct {
-	Typed       `type:"change"`
-	Provider    string      `json:"provider"`
-	Version     string      `json:"version"`
-	Was         string      `json:"was,omitempty"`
-	Constraints *string     `json:"constraints,omitempty"` // if they have changed
-	Added       []AddedHash `json:"added"`
-	Removed     []string    `json:"removed"`
+	report.Typed `type:"change"`
+	Provider     string      `json:"provider"`
+	Version      string      `json:"version"`
+	Was          string      `json:"was,omitempty"`
+	Constraints  *string     `json:"constraints,omitempty"` // if they have changed
+	Added        []AddedHash `json:"added"`
+	Removed      []string    `json:"removed"`
 
-	Of     sources.Release `json:"-"` // the provider with the version that is locked now
-	module string
+	of     lockfile.Difference
+	module string // empty if there is only one
 }
 
 // An AddedHash is a hash that was added to a lock file, and the package with this hash, if that is known.
@@ -33,13 +34,13 @@ type AddedHash struct {
 	How      installer.How `json:"how,omitempty"`
 }
 
-// LockChangeOf returns a difference in the lock file of a root module, which has a name if there are
+// lockChangeOf returns a difference in the lock file of a root module, which has a name if there are
 // several. The packages are those whose hashes are known.
-func LockChangeOf(d lockfile.Difference, packages []installer.Outcome, module string) LockChange {
+func lockChangeOf(d lockfile.Difference, packages []installer.Outcome, module string) LockChange {
 	c := LockChange{
 		Provider: d.Now.Provider.String(), Version: d.Now.Version.String(), Was: d.Was.Version.String(),
 		Added: []AddedHash{}, Removed: sources.Texts(d.Removed), module: module,
-		Of: sources.Release{Provider: d.Now.Provider, Version: d.Now.Version},
+		of: d,
 	}
 	if constraints := d.Now.Constraints.String(); constraints != d.Was.Constraints.String() {
 		c.Constraints = &constraints
@@ -57,23 +58,19 @@ func LockChangeOf(d lockfile.Difference, packages []installer.Outcome, module st
 	return c
 }
 
-// Cells implements [Row].
-func (c LockChange) Cells(o *Output) []cell {
-	mark, version := ui.Changed.Of(" ~"), c.Version
+// Cells implements [report.Row].
+func (c LockChange) Cells(o *report.Output) []report.Cell {
+	mark, version := report.Column{Paint: ui.Changed}.Of(" ~"), c.Version
 	switch c.Was {
 	case "":
-		mark = ui.Added.Of(" +")
+		mark = report.Column{Paint: ui.Added}.Of(" +")
 	case c.Version:
 	default:
 		version = c.Was + " → " + version
 	}
-	return []cell{
-		{Span: mark},
-		{ui.Column{}, ui.Plain.Of(c.module)},
-		{ui.Column{}, ui.Bold.Of(c.Provider)},
-		{Span: ui.Plain.Of(version)},
-		{Span: ui.Plain.Of(c.text(o.Level == Verbose))},
-	}
+	var plain report.Column
+	name := report.Column{Paint: ui.Bold}.Of(c.Provider)
+	return []report.Cell{mark, plain.Of(c.module), name, plain.Of(version), plain.Of(c.text(o.Level == report.Verbose))}
 }
 
 // text describes the changed hashes and constraints: "+1 h1, +4 zh". With detail, it includes
@@ -90,19 +87,15 @@ func (c LockChange) text(detailed bool) string {
 		}
 	}
 	if c.Was == c.Version {
-		parts = append(parts, removedByKind(c.Removed)...)
+		for _, same := range report.GroupBy(c.of.Removed, sources.Hash.Scheme) {
+			parts = append(parts, fmt.Sprintf("-%d %s", len(same), same[0].Scheme()))
+		}
 	}
-	if c.constrained() {
+	if c.of.Constrained() {
 		parts = append(parts, fmt.Sprintf("constraints %q", *c.Constraints))
 	}
-	if len(parts) == 0 {
-		parts = append(parts, "reordered")
-	}
-	return strings.Join(parts, ", ")
+	return cmp.Or(strings.Join(parts, ", "), "reordered")
 }
-
-// constrained reports whether only the constraints of a locked version have changed, and perhaps its hashes.
-func (c LockChange) constrained() bool { return c.Was == c.Version && c.Constraints != nil }
 
 // lacks describes what the lock file lacks.
 func (c LockChange) lacks() string {
@@ -114,22 +107,19 @@ func (c LockChange) lacks() string {
 		return "locked is " + c.Was
 	}
 	var parts []string
-	n, of := c.addedOf(sources.H1)
+	h1, of := c.addedOf(sources.H1)
 	if len(of) > 0 {
 		parts = append(parts, "no hash for "+ui.List("and", of))
-	} else if n > 0 {
-		parts = append(parts, fmt.Sprintf("%s of other platforms missing", hashes(n, sources.H1)))
+	} else if h1 > 0 {
+		parts = append(parts, hashes(h1, sources.H1)+" of other platforms missing")
 	}
 	if n, _ := c.addedOf(sources.ZH); n > 0 {
 		parts = append(parts, hashes(n, sources.ZH)+" missing")
 	}
-	if c.constrained() {
+	if c.of.Constrained() {
 		parts = append(parts, fmt.Sprintf("constraints differ from %q", *c.Constraints))
 	}
-	if len(parts) == 0 {
-		parts = append(parts, "hashes out of order")
-	}
-	return strings.Join(parts, ", ")
+	return cmp.Or(strings.Join(parts, ", "), "hashes out of order")
 }
 
 // addedOf counts the new hashes of a scheme, and lists the platforms of those with a known
@@ -148,57 +138,23 @@ func (c LockChange) addedOf(scheme string) (n int, platforms []string) {
 	return n, slices.Compact(platforms)
 }
 
-// removedByKind counts the removed hashes by scheme.
-func removedByKind(hashes []string) []string {
-	n := map[string]int{}
-	for _, h := range hashes {
-		n[sources.Hash(h).Scheme()]++
-	}
-	var kinds []string
-	for _, scheme := range slices.Sorted(maps.Keys(n)) {
-		kinds = append(kinds, fmt.Sprintf("-%d %s", n[scheme], scheme))
-	}
-	return kinds
-}
-
-// Finding returns the change as a problem of a check, in a line of the lock file. The line may be 0.
-func (c LockChange) Finding(file string, line int) Finding {
-	f := Finding{Kind: RuleLockOutOfDate, Severity: Broken, Text: c.lacks(), Subject: At(file, line)}
+// finding returns the change as a problem of a check, in a line of the lock file. The line may be 0.
+func (c LockChange) finding(file string, line int) report.Finding {
+	f := lockFinding(ruleLockOutOfDate, file, line, c.lacks())
 	switch {
 	case c.Was == "":
-		f.Kind = RuleNotLocked
+		f.Kind = ruleNotLocked
 	case len(c.Added) > 0:
-		f.Kind = RuleLockIncomplete
+		f.Kind = ruleLockIncomplete
 	}
-	return f.About(c.Of.Provider, c.Of.Version)
+	return f.About(c.of.Now.Provider, c.of.Now.Version)
 }
 
-// Cells implements [Row], for the table of lock --check. The place has the format of compilers, so that editors can open it.
-func (f Finding) Cells(o *Output) []cell {
-	place := o.ShortenHere(f.Place().String())
-	return []cell{{Span: ui.Plain.Of(place)}, {Span: ui.Bold.Of(f.Provider + " " + f.Version)}, {Span: ui.Plain.Of(f.Text)}}
-}
-
-// A LockDiff is the change of a lock file as a patch.
+// A LockDiff is the change of a lock file as a patch, for programs that read patches.
 type LockDiff struct {
-	Typed `type:"diff"`
-	File  string `json:"file"`
-	Patch string `json:"text"`
-}
-
-// LockDiff shows a patch, for programs that read patches.
-func (o *Output) LockDiff(d LockDiff) {
-	o.Tell(d)
-	if o.JSON {
-		return
-	}
-	for line := range strings.Lines(d.Patch) {
-		own := ""
-		if strings.HasPrefix(line, "--- ") || strings.HasPrefix(line, "+++ ") { // logs of Buildkite have such headings too
-			own = line[:4]
-		}
-		o.printAfter(own, line[len(own):])
-	}
+	report.Typed `type:"diff"`
+	File         string `json:"file"`
+	Patch        string `json:"text"`
 }
 
 // A LockSum is the summary of completing or checking lock files.
@@ -216,19 +172,19 @@ type LockSum struct {
 	DryRun     bool     `json:"dry_run,omitempty"`
 	Check      bool     `json:"check,omitempty"`
 
-	Declared bool `json:"-"` // a policy declares the platforms, so the summary names them
+	declared bool // a policy declares the platforms, so the summary names them
 }
 
 // platforms returns for which platforms the lock files were completed.
 func (t LockSum) platforms() string {
-	if t.Declared {
+	if t.declared {
 		return ui.List("and", t.Platforms)
 	}
 	return ui.Count(len(t.Platforms), "platform")
 }
 
-// Text returns the summary of a run that completes or checks lock files.
-func (t LockSum) Text(o *Output) string {
+// text returns the summary of a run that completes or checks lock files.
+func (t LockSum) text(o *report.Output) string {
 	complete, all := t.Modules-t.Incomplete, t.Modules+t.Failed
 	of := func(n int) string {
 		if n == all {
@@ -246,14 +202,14 @@ func (t LockSum) Text(o *Output) string {
 	case t.Incomplete+t.Failed == 0:
 		return fmt.Sprintf("%s complete for %s (%s)", of(all), t.platforms(), ui.Took(o.Elapsed()))
 	default:
-		text = fmt.Sprintf("%s %s for %s", said(t.DryRun, "Would complete", "Completed"), of(t.Incomplete), t.platforms())
-		is := said(t.DryRun, "is", "was")
+		text = fmt.Sprintf("%s %s for %s", report.Said(t.DryRun, "Would complete", "Completed"), of(t.Incomplete), t.platforms())
+		is := report.Said(t.DryRun, "is", "was")
 		if complete > 1 {
-			is = said(t.DryRun, "are", "were")
+			is = report.Said(t.DryRun, "are", "were")
 		}
-		text = also(text, ui.N(complete, is+" complete"))
+		text = report.Also(text, ui.N(complete, is+" complete"))
 	}
-	text = also(text, ui.N(t.Failed, "failed"))
+	text = report.Also(text, ui.N(t.Failed, "failed"))
 	switch {
 	case t.Bytes > 0:
 		text += "; " + ui.Count(t.Fetched, "package") + ", " + ui.Fetched(t.Bytes, o.Elapsed())

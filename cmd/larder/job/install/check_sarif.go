@@ -1,4 +1,4 @@
-package report
+package install
 
 import (
 	"bytes"
@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/larder-cli/larder/cmd/larder/report"
 	"github.com/larder-cli/larder/cmd/larder/ui"
 )
 
@@ -22,7 +23,7 @@ const docs = "https://github.com/larder-cli/larder/blob/main/docs/ci.md"
 
 // sarif returns the results as SARIF. Each place of a finding is a result, because CI systems show only the first
 // place of a result.
-func (d document) sarif(version string) string {
+func (d document) sarif() string {
 	text := func(text string) object { return object{"text": text} }
 	rules, results, notifications := []object{}, []object{}, []object{}
 	for _, r := range CheckRules {
@@ -65,7 +66,7 @@ func (d document) sarif(version string) string {
 		}
 	}
 	driver := object{
-		"name": "Larder", "version": version, "informationUri": "https://github.com/larder-cli/larder", "rules": rules,
+		"name": "Larder", "version": d.version, "informationUri": "https://github.com/larder-cli/larder", "rules": rules,
 	}
 	var b bytes.Buffer
 	encoder := json.NewEncoder(&b)
@@ -84,7 +85,7 @@ func (d document) sarif(version string) string {
 }
 
 // within returns a text about a root module.
-func (d document) within(m CheckedModule, text string) string {
+func (d document) within(m checkResult, text string) string {
 	if m.Name == "." {
 		return d.shorten(text)
 	}
@@ -92,7 +93,7 @@ func (d document) within(m CheckedModule, text string) string {
 }
 
 // full returns the text of a finding with its hints.
-func (d document) full(f Finding) string {
+func (d document) full(f report.Finding) string {
 	text := d.shorten(f.Message())
 	for _, hint := range f.Hints {
 		text += "\nhint: " + d.shorten(hint)
@@ -101,7 +102,7 @@ func (d document) full(f Finding) string {
 }
 
 // locations returns a place, if there is one.
-func (d document) locations(p Place) []object {
+func (d document) locations(p report.Place) []object {
 	if p.File == "" {
 		return []object{}
 	}

@@ -12,14 +12,16 @@ import (
 // A section has a limited number of rows, which are aligned, and says how many are left out. With all, nothing is. No name can
 // imitate a row.
 func TestSections(t *testing.T) {
-	s := Setup{Engine: EngineChoice{Engine: "tofu", Reason: "--engine"}, Tilde: func(path string) string { return path }}
+	var files []Item
 	for i := range 40 {
-		s.Files = append(s.Files, ConfigFile{Path: fmt.Sprintf("/file-%d", i), State: "read", Sets: []string{"a"}})
+		files = append(files, ItemOf(fmt.Sprintf("/file-%d", i), "sets a"))
 	}
-	s.Methods = []ConfigMethod{{Method: "direct", Implied: true, Include: []string{"a/b\nPolicy  x"}}}
 	for all, want := range map[bool]string{false: "Files           /file-0   sets a\n", true: "\n                /file-39  sets a\n"} {
 		var stdout, stderr bytes.Buffer
-		New(&stdout, &stderr).Setup(s, all)
+		page := New(&stdout, &stderr).Page(16, 16, all)
+		page.Section("Files", files...)
+		page.Section("Providers from", Item{Cells: []string{"direct"}, Below: []string{"include a/b\nPolicy  x"}})
+		page.Show()
 		text := stdout.String()
 		sourcetest.Expect(t, strings.Contains(text, want), "%s", text)
 		sourcetest.Equal(t, strings.Contains(text, "                and 24 more: --all shows them\n"), !all)

@@ -1,0 +1,468 @@
+package ask
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/larder-cli/larder/cliconfig"
+	"github.com/larder-cli/larder/cmd/larder/report"
+	"github.com/larder-cli/larder/cmd/larder/site"
+	"github.com/larder-cli/larder/installer/lockfile"
+	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/fetch"
+	"github.com/larder-cli/larder/sources/policy"
+)
+
+// A setup is what is configured for a root module.
+type setup struct {
+	*site.Root
+	flags []cliconfig.Input // the variables of flags
+}
+
+// explainMachine shows what is configured for the root module in dir. Of a configuration with errors, it shows
+// the errors first, and then what could be read.
+func explainMachine(ctx context.Context, s *site.Site, dir string, request ExplainRequest) error {
+	m, ds, err := look(ctx, s, dir, request.Flags)
+	for _, err := range []error{err, s.Output.Warnings(append(ds, m.LockProblems...))} {
+		s.Output.Fail(ctx, err)
+	}
+	m.overrideCache()
+	m.show(request.All)
+	if err != nil || ds.Err() != nil || m.LockProblems.Err() != nil {
+		return cmp.Or(ctx.Err(), error(&report.ToldError{Failed: 1, Of: 1}))
+	}
+	return ctx.Err()
+}
+
+// look returns the root module in dir with what can be read of the configuration, and all problems in it. If
+// the error is not nil, the engine is unknown, and assumed.
+func look(
+	ctx context.Context, s *site.Site, dir string, flags []cliconfig.Input,
+) (m setup, ds sources.Diagnostics, err error) {
+	m = setup{&site.Root{Site: s, Out: s.Output, Dir: dir, LockPath: filepath.Join(dir, lockfile.Name)}, flags}
+	if err = m.ReadLock(ctx); err != nil {
+		m.Chosen = site.Choice{Engine: cmp.Or(s.Requested.Engine, sources.Terraform), Reason: "assumed, because of the error"}
+	}
+	s.Output.For(m.Chosen.Engine)
+	config, ds := cliconfig.Load(ctx, s.Machine, m.Chosen.Engine, s.ConfigOptions())
+	m.Config = config.At(dir)
+	if err == nil {
+		m.Policy, err = s.PolicyFor(dir, m.Config)
+	}
+	return m, ds, err
+}
+
+// A configured is a part of what is configured, in a section of the page.
+type configured interface {
+	report.Object
+	item(p *setupPage) (section string, item report.Item) // without cells if it is left out
+}
+
+// The sections of the page, besides the areas of settings.
+const (
+	engineSection    = "Engine"
+	filesSection     = "Files"
+	variablesSection = "Variables"
+	methodsSection   = "Providers from"
+)
+
+// A setupPage makes the rows of a page.
+type setupPage struct {
+	setup
+	all     bool
+	methods int      // that were numbered
+	unset   []string // variables
+}
+
+// parts returns all that is configured, in the order of the page.
+func (m setup) parts() []configured {
+	return slices.Concat([]configured{m.engine()}, m.files(), m.variables(), m.methods(), m.settings())
+}
+
+// show shows what is configured. Without all, it leaves out files that don't exist and variables that are not set.
+func (m setup) show(all bool) {
+	var objects []report.Object
+	p, rows := &setupPage{setup: m, all: all}, map[string][]report.Item{}
+	for _, part := range m.parts() {
+		objects = append(objects, part)
+		if section, item := part.item(p); item.Cells != nil {
+			rows[section] = append(rows[section], item)
+		}
+	}
+	if all && len(p.unset) > 0 {
+		rows[variablesSection] = append(rows[variablesSection], report.ItemOf(report.Labeled("not set: ", p.unset...)))
+	}
+	if rows[filesSection] == nil {
+		rows[filesSection] = []report.Item{report.ItemOf("none of them exists; --all lists them")}
+	}
+	if rows[methodsSection] == nil && m.Config.Incomplete() {
+		rows[methodsSection] = []report.Item{report.ItemOf("unknown, because of the error")}
+	} else if rows[methodsSection] == nil {
+		rows[methodsSection] = []report.Item{report.ItemOf("none: provider_installation contains no methods")}
+	}
+	page := m.Output.Page(16, 16, all)
+	for _, section := range append([]string{engineSection, filesSection, variablesSection, methodsSection}, areas...) {
+		page.Section(strings.ToUpper(section[:1])+section[1:], rows[section]...)
+	}
+	page.Show(objects...)
+}
+
+// path shortens a path, which may be followed by a line.
+func (p *setupPage) path(path string) string {
+	if short := p.Output.ShortenHere(path); short != path {
+		return short
+	}
+	return p.Config.Tilde(path)
+}
+
+// paths lists paths after a label.
+func (p *setupPage) paths(label string, paths []string) string {
+	var short []string
+	for _, path := range paths {
+		short = append(short, p.path(path))
+	}
+	return report.Labeled(label, short...)
+}
+
+// An EngineChoice is the engine of a root module, and why.
+type EngineChoice struct {
+	report.Typed `type:"engine"`
+	Engine       string   `json:"engine"`
+	Reason       string   `json:"reason"`
+	File         string   `json:"file,omitempty"`      // that the reason is about
+	Undecided    []string `json:"undecided,omitempty"` // stronger criteria, which don't decide
+}
+
+func (m setup) engine() EngineChoice {
+	c := m.Chosen
+	return EngineChoice{Engine: string(c.Engine), Reason: c.Reason, File: c.File, Undecided: c.Undecided}
+}
+
+func (e EngineChoice) item(p *setupPage) (string, report.Item) {
+	row := report.ItemOf(strings.TrimSpace(e.Engine + ": " + e.Reason + " " + p.path(e.File)))
+	if p.all {
+		row.Below = report.Filled(report.Labeled("not decided by: ", e.Undecided...))
+	}
+	return engineSection, row
+}
+
+// A ConfigFile is a file that configures Larder.
+type ConfigFile struct {
+	report.Typed `type:"config_file"`
+	Path         string   `json:"path"`
+	What         string   `json:"what"`
+	Read         bool     `json:"read"`
+	State        string   `json:"state"`                // "read", "not found", or why it has no effect
+	NamedBy      string   `json:"named_by,omitempty"`   // flag or variable
+	Sets         []string `json:"sets,omitempty"`       // names of settings
+	Overridden   []string `json:"overridden,omitempty"` // names of settings that have no effect here
+}
+
+func (f ConfigFile) item(p *setupPage) (string, report.Item) {
+	if f.State == cliconfig.FileMissing && !p.all && f.NamedBy == "" {
+		return filesSection, report.Item{}
+	}
+	about := report.Filled(report.Labeled("named by ", f.NamedBy), strings.TrimPrefix(f.State, cliconfig.FileRead),
+		report.Labeled("sets ", f.Sets...), report.Labeled("overridden: ", f.Overridden...))
+	return filesSection, report.ItemOf(p.path(f.Path), cmp.Or(strings.Join(about, "; "), "sets nothing"))
+}
+
+// files returns all files that may configure Larder, those of the repository last, the nearest first.
+func (m setup) files() (all []configured) {
+	for _, in := range m.Config.InputFiles() {
+		f := ConfigFile{Path: in.Name, What: in.What, State: in.State, NamedBy: in.By, Read: in.WasRead()}
+		if in.Fault != "" {
+			f.State += ": " + in.Fault
+		}
+		for _, s := range m.Config.Settings {
+			if isIn(in.Name)(s.From) {
+				f.Sets = append(f.Sets, s.Name)
+			}
+			if slices.ContainsFunc(s.Overrides, isIn(in.Name)) {
+				f.Overridden = append(f.Overridden, s.Name)
+			}
+		}
+		if slices.ContainsFunc(m.Config.Policy, func(r policy.Rule) bool { return r.File == in.Name }) {
+			f.Sets = append(f.Sets, "policy")
+		}
+		f.Sets, f.Overridden = report.Unique(f.Sets), report.Unique(f.Overridden)
+		all = append(all, f)
+	}
+	for _, dir := range m.DirsOf(m.Dir) {
+		f := ConfigFile{Path: filepath.Join(dir, cliconfig.CheckoutFile), What: "settings of the repository", State: cliconfig.FileMissing}
+		if site.Exists(f.Path) {
+			found, err := cliconfig.ReadCheckout(dir)
+			if f.State, f.Read = cliconfig.FileRead, true; err != nil {
+				f.State = cliconfig.FileFaulty
+			}
+			if found.Engine != "" {
+				f.Sets = append(f.Sets, "engine")
+			}
+			if len(found.Policy) > 0 {
+				f.Sets = append(f.Sets, "policy")
+			}
+		}
+		all = append(all, f)
+	}
+	return all
+}
+
+// isIn returns a function that reports whether a place is a line of a file.
+func isIn(file string) func(p cliconfig.Place) bool {
+	return func(p cliconfig.Place) bool { return p.File == file && p.Line > 0 }
+}
+
+// A ConfigVariable is an environment variable that configures Larder.
+type ConfigVariable struct {
+	report.Typed `type:"config_variable"`
+	Name         string   `json:"name"`
+	What         string   `json:"what"`
+	Value        string   `json:"value,omitempty"`
+	NoEffect     string   `json:"no_effect,omitempty"` // why
+	Overrides    []string `json:"overrides,omitempty"` // places of settings
+
+	usual bool // most machines set it
+}
+
+func (v ConfigVariable) item(p *setupPage) (string, report.Item) {
+	switch {
+	case v.Value == "":
+		p.unset = append(p.unset, v.Name)
+		return variablesSection, report.Item{}
+	case v.usual && !p.all:
+		return variablesSection, report.Item{}
+	}
+	about := cmp.Or(v.NoEffect, p.paths("overrides ", v.Overrides))
+	return variablesSection, report.ItemOf(report.Filled(v.Name+"="+p.path(v.Value), about)...)
+}
+
+// variables returns all variables that may configure Larder.
+func (m setup) variables() (all []configured) {
+	for _, in := range append(m.Config.InputVariables(), m.flags...) {
+		v := ConfigVariable{Name: in.Name, What: in.What, Value: in.State, NoEffect: in.Fault, usual: in.Usual}
+		for _, s := range m.Config.Settings {
+			if s.From.By == in.Name {
+				v.Overrides = append(v.Overrides, sources.Texts(s.Overrides)...)
+			}
+		}
+		all = append(all, v)
+	}
+	return all
+}
+
+// A ConfigMethod is an installation method.
+type ConfigMethod struct {
+	report.Typed `type:"installation_method"`
+	Method       string   `json:"method"`             // as in provider_installation
+	Location     string   `json:"location,omitempty"` // path or URL
+	Implied      bool     `json:"implied,omitempty"`  // not configured
+	NoEffect     string   `json:"no_effect,omitempty"`
+	Include      []string `json:"include,omitempty"`
+	Exclude      []string `json:"exclude,omitempty"`
+	report.Place
+}
+
+func (c ConfigMethod) item(p *setupPage) (string, report.Item) {
+	about, place := strings.TrimSpace(c.Method+" "+p.path(c.Location)), "implied"
+	switch {
+	case !c.Implied:
+		place = p.path(c.Place.String())
+	case c.NoEffect == missingDir && !p.all:
+		return methodsSection, report.Item{}
+	case c.NoEffect != "":
+		place += ": " + c.NoEffect
+	}
+	if c.NoEffect == "" {
+		p.methods++
+		about = fmt.Sprintf("%d %s", p.methods, about)
+	}
+	row := report.ItemOf(about, place)
+	row.Below = report.Filled(report.Labeled("include ", c.Include...), report.Labeled("exclude ", c.Exclude...))
+	return methodsSection, row
+}
+
+// missingDir is why an implied directory has no effect that doesn't exist.
+const missingDir = "doesn't exist"
+
+// methods returns the installation methods in order, or none if they are unknown.
+func (m setup) methods() (all []configured) {
+	if !m.Config.Implied {
+		for _, c := range m.Config.Methods {
+			all = append(all, ConfigMethod{
+				Method: string(c.Kind), Location: c.Path + fetch.Redact(c.URL) + c.Template.String(),
+				Include: sources.Texts(c.Include), Exclude: sources.Texts(c.Exclude), Place: report.Place{File: c.File, Line: c.Line},
+			})
+		}
+		return all
+	}
+	if m.Config.Incomplete() { // there may be methods in it
+		return nil
+	}
+	existing := m.Config.ImpliedDirs()
+	for _, dir := range m.Config.ImpliedPlaces() {
+		method := ConfigMethod{Method: string(cliconfig.FilesystemMirror), Location: dir, Implied: true}
+		if !slices.Contains(existing, dir) {
+			method.NoEffect = missingDir
+		} else if m.IsLinked(dir) {
+			method.NoEffect = "not searched: reached through a symbolic link"
+		}
+		all = append(all, method)
+	}
+	return append(all, ConfigMethod{Method: string(cliconfig.Direct), Implied: true})
+}
+
+// The areas of settings, in the order of the text.
+const (
+	areaUninstalled = "not installed" // providers
+	areaHosts       = "hosts"
+	areaCache       = "plugin cache"
+	areaDirectories = "directories"
+	areaTrust       = "trust"
+	areaPolicy      = "policy" // rules; all apply
+	areaOther       = "other settings"
+)
+
+var areas = []string{areaUninstalled, areaHosts, areaCache, areaDirectories, areaTrust, areaPolicy, areaOther}
+
+// A Setting is something that is in force.
+type Setting struct {
+	report.Typed `type:"setting"`
+	Area         string   `json:"area"`
+	Name         string   `json:"name"`
+	Of           string   `json:"of,omitempty"`    // host, provider or pattern; absent if it applies to everything
+	Value        string   `json:"value,omitempty"` // absent for a secret
+	Secret       bool     `json:"secret,omitempty"`
+	From         string   `json:"from"` // place, variable, flag or "default"
+	Overrides    []string `json:"overrides,omitempty"`
+	Reason       string   `json:"reason,omitempty"`  // of a rule
+	Contact      string   `json:"contact,omitempty"` // whom to ask for an exception to a rule
+}
+
+func (s Setting) item(p *setupPage) (string, report.Item) {
+	value := p.path(s.Value)
+	if s.Secret {
+		value = strings.TrimSpace("set " + value)
+	}
+	row := report.ItemOf(strings.TrimSpace(s.Name+" "+s.Of), value, p.path(s.From)+p.paths(", overrides ", s.Overrides))
+	if p.all {
+		row.Below = report.Filled(s.Reason, s.Contact)
+	}
+	return s.Area, row
+}
+
+// settings returns the settings that are in force, with the defaults of some, by their area, and by what they apply to:
+// those that apply to everything else are last. Rules of a policy keep their order.
+func (m setup) settings() (parts []configured) {
+	var all []Setting
+	for _, s := range m.Config.Settings {
+		if area, value := m.shownAs(s); area != "" {
+			all = append(all, Setting{
+				Area: area, Name: s.Name, Of: s.Of, Value: value, Secret: s.Secret, From: s.From.String(), Overrides: sources.Texts(s.Overrides),
+			})
+		}
+	}
+	all = m.withDefaults(all)
+	if m.Policy != nil {
+		for _, r := range m.Policy.Rules {
+			rule := Setting{Area: areaPolicy, Name: string(r.Setting), Value: r.Value(), From: r.Place(), Reason: r.Reason, Contact: r.Contact}
+			if r.Setting == policy.Versions {
+				rule.Of = strings.Join(sources.Texts(r.Providers), ", ")
+			}
+			all = append(all, rule)
+		}
+	}
+	slices.SortStableFunc(all, func(a, b Setting) int {
+		if a.Area == areaPolicy && b.Area == areaPolicy {
+			return 0
+		}
+		return cmp.Or(
+			slices.Index(areas, a.Area)-slices.Index(areas, b.Area), strings.Compare(cmp.Or(a.Of, "\xff"), cmp.Or(b.Of, "\xff")),
+		)
+	})
+	for _, s := range all {
+		parts = append(parts, s)
+	}
+	return parts
+}
+
+// shownAs returns the area of a setting, and its value for people. Those that the files, the variables or the methods
+// show have no area.
+func (m setup) shownAs(s cliconfig.Setting) (area, value string) {
+	switch s.Name {
+	case "CLI configuration", "Larder's own configuration", "passwords for archives", "provider_installation", "https_proxy", "http_proxy", "no_proxy":
+		return "", ""
+	case "host":
+		var services []string
+		for name, at := range m.Config.Hosts[sources.Host(s.Of)] {
+			services = append(services, name+" "+fetch.Redact(at))
+		}
+		slices.Sort(services)
+		return areaHosts, strings.Join(services, ", ")
+	case "credentials", "credentials_helper", "password", "ca_file", "client_certificate", "client_key", "headers", "send_token_to_archives",
+		"oci_credentials", "discover_ambient_credentials", "docker_style_config_files", "docker_credentials_helper":
+		return areaHosts, s.Value
+	case "dev_overrides", "runs already":
+		p, _ := sources.ParseStoredProvider(s.Of) // which it is
+		return areaUninstalled, m.Config.DevOverrides[p]
+	case "without a key", "expired keys":
+		return areaTrust, "refused"
+	case "record key":
+		return areaTrust, s.Value
+	case "plugin_cache_dir":
+		return areaCache, s.Value
+	case "data directory":
+		return areaDirectories, s.Value
+	}
+	return areaOther, s.Value
+}
+
+// withDefaults adds the settings that flags or defaults determine.
+func (m setup) withDefaults(all []Setting) []Setting {
+	defaults := []Setting{
+		{Area: areaDirectories, Name: "link", Value: string(m.Flags.Link)},
+		{Area: areaDirectories, Name: "data directory", Value: m.Config.DataDir},
+		{Area: areaDirectories, Name: "state directory", Value: cmp.Or(m.Config.StateDir, "none is known")},
+	}
+	if m.Flags.Link != sources.LinkAuto {
+		defaults[0].From = m.named("link")
+	}
+	if !m.Flags.NoCache {
+		defaults = append(defaults, Setting{Area: areaCache, Name: "plugin_cache_dir", Value: cmp.Or(m.CacheRoot(), "no directory is known")})
+	}
+	if m.Config.RecordKey == "" {
+		defaults = append(defaults, Setting{Area: areaTrust, Name: "record key", Value: "this user's"})
+	}
+	for _, s := range defaults {
+		if i := slices.IndexFunc(all, func(old Setting) bool { return old.Name == s.Name }); i >= 0 {
+			all[i].Value = s.Value
+			continue
+		}
+		s.From = cmp.Or(s.From, "default")
+		all = append(all, s)
+	}
+	return all
+}
+
+// overrideCache notes the flags for the plugin cache among the settings.
+func (m setup) overrideCache() {
+	set := cliconfig.Setting{Name: "plugin_cache_dir", Value: m.Flags.Cache, From: cliconfig.Place{By: m.named("cache")}}
+	if m.Flags.NoCache {
+		set.Value, set.From.By = "none", m.named("no-cache")
+	}
+	if set.Value != "" {
+		m.Config.Override(set)
+	}
+}
+
+// named returns the variable or the flag that sets a flag.
+func (m setup) named(name string) string {
+	variable := cliconfig.FlagVariable(name)
+	if slices.ContainsFunc(m.flags, func(in cliconfig.Input) bool { return in.Name == variable && in.State != "" && in.Fault == "" }) {
+		return variable
+	}
+	return fmt.Sprintf("--%s", name)
+}
