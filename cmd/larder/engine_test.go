@@ -33,10 +33,10 @@ type workplace struct {
 	t         *testing.T
 	world     *sourcetest.World
 	engine    sources.Engine
-	terraform string            // the path of the engine, if it runs
-	judge     *sourcetest.Judge // what it does on record, if it doesn't
-	base      string            // everything is in it
-	dir       string            // the root module's
+	terraform string // the path of the engine, if it runs
+	judge     *judge // what it does on record, if it doesn't
+	base      string // everything is in it
+	dir       string // the root module's
 	env       []string
 }
 
@@ -44,15 +44,15 @@ type workplace struct {
 // are lines of a provider_installation block.
 func newWorkplace(t *testing.T, engine sources.Engine, methods ...string) *workplace {
 	t.Helper()
-	sourcetest.Judged(t)
+	onlyRecorded(t)
 	executable := sourcetest.ReadFile(t, sourcetest.Provider(t))
 	return furnished(&workplace{t: t, engine: engine, terraform: sourcetest.OnPath(t, string(engine))}, string(executable), methods)
 }
 
 // newJudged makes a workplace for an engine whose runs are on record, under the name of the situation.
-func newJudged(t *testing.T, p sourcetest.Program, name string, methods ...string) *workplace {
+func newJudged(t *testing.T, p engineRelease, name string, methods ...string) *workplace {
 	t.Helper()
-	return furnished(&workplace{t: t, engine: p.Engine, judge: sourcetest.NewJudge(t, p, "accept", name, nil)}, "runs\n", methods)
+	return furnished(&workplace{t: t, engine: p.Engine, judge: newJudge(t, p, "accept", name, nil)}, "runs\n", methods)
 }
 
 func furnished(w *workplace, executable string, methods []string) *workplace {
@@ -134,7 +134,7 @@ func (w *workplace) tf(env []string, args ...string) string {
 // theirs returns what is on record of the engine.
 func (w *workplace) theirs(env []string, args ...string) (output string, status int) {
 	w.t.Helper()
-	return w.judge.Run(sourcetest.EngineRun{Base: w.base, Dir: w.dir, Env: append(slices.Clone(w.env), env...), Args: args, World: w.world})
+	return w.judge.run(engineRun{Base: w.base, Dir: w.dir, Env: append(slices.Clone(w.env), env...), Args: args, World: w.world})
 }
 
 func (w *workplace) install(env []string, args ...string) string {
@@ -266,12 +266,12 @@ var links = [][]string{{"--link", "hardlink"}, {"--link", "symlink"}, {"--link",
 // all this.
 func TestEnginesAcceptWhatIsInstalled(t *testing.T) {
 	t.Parallel()
-	sourcetest.EachProgram(t, func(t *testing.T, p sourcetest.Program) {
+	eachRelease(t, func(t *testing.T, p engineRelease) {
 		for i, method := range methods {
 			for j, link := range links {
 				cached := (i + j) % 4 // so that each method meets each link and each cache
 				name := fmt.Sprintf("%s, %s, cache %02b", method.name, strings.Join(link, " "), cached)
-				if _, ok := sourcetest.SameAs(t, p, "accept", name); ok {
+				if _, ok := sameAs(t, p, "accept", name); ok {
 					continue
 				}
 				t.Run(name, func(t *testing.T) {
@@ -320,7 +320,7 @@ func (w *workplace) acceptsInstalled(method method, link []string, cached caches
 
 // A plugin cache that one program has filled is complete for the other program.
 func TestSharesTheCacheWithEngines(t *testing.T) {
-	sourcetest.EachProgram(t, func(t *testing.T, p sourcetest.Program) {
+	eachRelease(t, func(t *testing.T, p engineRelease) {
 		for _, larderFirst := range []bool{false, true} {
 			name := fmt.Sprintf("shared cache, larder first %t", larderFirst)
 			t.Run(name, func(t *testing.T) {
@@ -358,7 +358,7 @@ func TestSharesTheCacheWithEngines(t *testing.T) {
 
 // Larder does not change packages that an engine has installed.
 func TestAcceptsWhatEnginesInstalled(t *testing.T) {
-	sourcetest.EachProgram(t, func(t *testing.T, p sourcetest.Program) {
+	eachRelease(t, func(t *testing.T, p engineRelease) {
 		t.Parallel()
 		w := newJudged(t, p, "installed by the engine", "direct {}")
 		w.init(nil)
@@ -376,7 +376,7 @@ func TestAcceptsWhatEnginesInstalled(t *testing.T) {
 
 // A working directory can be moved, or mounted elsewhere without the cache.
 func TestEnginesAcceptMovedDirectory(t *testing.T) {
-	sourcetest.EachProgram(t, func(t *testing.T, p sourcetest.Program) {
+	eachRelease(t, func(t *testing.T, p engineRelease) {
 		t.Parallel()
 		w := newJudged(t, p, "moved", "direct {}")
 		w.install(nil, "--link", "hardlink")
@@ -391,7 +391,7 @@ func TestEnginesAcceptMovedDirectory(t *testing.T) {
 
 // Engines select the locked versions, and do not change the lock file.
 func TestEnginesAgreeWithTheLockFile(t *testing.T) {
-	sourcetest.EachProgram(t, func(t *testing.T, p sourcetest.Program) {
+	eachRelease(t, func(t *testing.T, p engineRelease) {
 		t.Parallel()
 		w := newJudged(t, p, "lock file", "direct {}")
 		w.install(nil)

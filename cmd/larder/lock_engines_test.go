@@ -91,9 +91,9 @@ var lockCases = []lockCase{
 // init changes nothing for any of the platforms.
 func TestLocksAsEitherEngine(t *testing.T) {
 	t.Parallel()
-	sourcetest.EachProgram(t, func(t *testing.T, p sourcetest.Program) {
+	eachRelease(t, func(t *testing.T, p engineRelease) {
 		for _, c := range lockCases {
-			if _, ok := sourcetest.SameAs(t, p, "lock-cases", c.name); ok {
+			if _, ok := sameAs(t, p, "lock-cases", c.name); ok {
 				continue
 			}
 			t.Run(c.name, func(t *testing.T) {
@@ -104,7 +104,7 @@ func TestLocksAsEitherEngine(t *testing.T) {
 	})
 }
 
-func (c lockCase) locks(t *testing.T, p sourcetest.Program) {
+func (c lockCase) locks(t *testing.T, p engineRelease) {
 	engine := p.Engine
 	w := newLockWorkplace(t, p, c)
 	c.prepare(w)
@@ -135,8 +135,8 @@ func (c lockCase) locks(t *testing.T, p sourcetest.Program) {
 }
 
 // newLockWorkplace publishes the packages of the cases, and configures the method.
-func newLockWorkplace(t *testing.T, p sourcetest.Program, c lockCase) *workplace {
-	w := &workplace{t: t, judge: sourcetest.NewJudge(t, p, "lock-cases", c.name, nil), engine: p.Engine, world: sourcetest.New(t), base: t.TempDir()}
+func newLockWorkplace(t *testing.T, p engineRelease, c lockCase) *workplace {
+	w := &workplace{t: t, judge: newJudge(t, p, "lock-cases", c.name, nil), engine: p.Engine, world: sourcetest.New(t), base: t.TempDir()}
 	w.dir = filepath.Join(w.base, "root")
 	for _, version := range []string{"1.0.0", "1.1.0", "1.2.0", "2.0.0-beta1"} {
 		w.world.Add("example.test/acme/widget", version, onFour)

@@ -125,7 +125,7 @@ func TestScripts(t *testing.T) {
 		}
 	}
 	testscript.Run(t, params)
-	for _, p := range sourcetest.ProgramsOnPath() {
+	for _, p := range releasesOnPath() {
 		params.Files = linksFor(t, p.Engine, byEngine[p.Engine])
 		params.Setup = func(env *testscript.Env) error {
 			env.Setenv("ENGINE", string(p.Engine))

@@ -1,4 +1,4 @@
-package sourcetest
+package main
 
 import (
 	"archive/zip"
@@ -19,24 +19,22 @@ import (
 	"strings"
 	"testing"
 	"unicode/utf8"
+
+	"github.com/larder-cli/larder/sources/sourcetest"
 )
 
 // pairs returns the texts that differ between two runs of a test, each followed by the word for it in records.
-func (r EngineRun) pairs() []string {
+func (r engineRun) pairs() []string {
 	pairs := []string{r.Base, "@{dir}"}
 	if w := r.World; w != nil {
-		pairs = append(pairs, w.dir, "@{world}")
-		for i, s := range w.servers() {
+		pairs = append(pairs, filepath.Dir(w.CAFile), "@{world}")
+		for i, s := range w.Servers() {
 			pairs = append(pairs, s.Host, []string{"@{registry}", "@{mirror}", "@{oci}"}[i])
 		}
-		n := 0
-		for _, release := range w.matching(nil) {
-			for _, p := range release.packages {
-				n++
-				pairs = append(pairs, p.zh(), fmt.Sprintf("@{zh %d}", n))
-				if p.h1 != "" {
-					pairs = append(pairs, p.h1, fmt.Sprintf("@{h1 %d}", n))
-				}
+		for i, hashes := range w.AllHashes() {
+			pairs = append(pairs, hashes[0], fmt.Sprintf("@{zh %d}", i+1))
+			if hashes[1] != "" {
+				pairs = append(pairs, hashes[1], fmt.Sprintf("@{h1 %d}", i+1))
 			}
 		}
 	}
@@ -45,10 +43,10 @@ func (r EngineRun) pairs() []string {
 
 // template replaces what differs between two runs of a test with words in braces: directories, ports, and the hashes
 // of packages, which are numbered as the world lists them.
-func (r EngineRun) template() *strings.Replacer { return strings.NewReplacer(r.pairs()...) }
+func (r engineRun) template() *strings.Replacer { return strings.NewReplacer(r.pairs()...) }
 
 // words replaces the words in braces with what they stand for.
-func (r EngineRun) words() *strings.Replacer {
+func (r engineRun) words() *strings.Replacer {
 	pairs := r.pairs()
 	slices.Reverse(pairs)
 	return strings.NewReplacer(pairs...)
@@ -70,15 +68,15 @@ func digest(texts ...string) string {
 //	F SHA256  a file that isn't text, or is long; X if it is executable
 //
 // It leaves out Larder's own directories. A link to one of these is "l", followed by what it leads to.
-func (r EngineRun) snapshot(t testing.TB) map[string]string {
+func (r engineRun) snapshot(t testing.TB) map[string]string {
 	t.Helper()
 	files := map[string]string{}
-	Check(t, r.walk(files, r.template(), r.Base, ""))
+	sourcetest.Check(t, r.walk(files, r.template(), r.Base, ""))
 	return files
 }
 
 // own reports whether a path below the base is Larder's own, or isn't the engine's business.
-func (r EngineRun) own(path string) bool {
+func (r engineRun) own(path string) bool {
 	for name := range strings.SplitSeq(path, string(filepath.Separator)) {
 		if name == ".larder" || name == "larder" {
 			return true
@@ -89,7 +87,7 @@ func (r EngineRun) own(path string) bool {
 }
 
 // walk adds the files below dir, under names that begin with prefix.
-func (r EngineRun) walk(files map[string]string, template *strings.Replacer, dir, prefix string) error {
+func (r engineRun) walk(files map[string]string, template *strings.Replacer, dir, prefix string) error {
 	return filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
 		rel, _ := filepath.Rel(dir, path)
 		switch {
@@ -140,17 +138,17 @@ func (r EngineRun) walk(files map[string]string, template *strings.Replacer, dir
 }
 
 // digest returns a digest of what the engine finds.
-func (r EngineRun) digest(t testing.TB, files map[string]string) string {
+func (r engineRun) digest(t testing.TB, files map[string]string) string {
 	t.Helper()
 	rel, err := filepath.Rel(r.Base, r.Dir)
-	Check(t, err)
+	sourcetest.Check(t, err)
 	found := append(describe(files), rel)
 	for _, variable := range slices.Sorted(slices.Values(r.Env)) {
 		name, value, _ := strings.Cut(variable, "=")
 		switch {
 		case name == "TF_CLI_CONFIG_FILE" && !strings.HasPrefix(value, r.Base): // in the world, under a random name
 			text, err := os.ReadFile(value)
-			Check(t, err)
+			sourcetest.Check(t, err)
 			found = append(found, r.template().Replace(string(text)))
 		case strings.HasPrefix(name, "TF_") || strings.HasPrefix(name, "XDG_") || name == "HOME":
 			found = append(found, r.template().Replace(variable))
@@ -161,7 +159,7 @@ func (r EngineRun) digest(t testing.TB, files map[string]string) string {
 
 // settles reports whether a digest is that of files to which the directory of Larder's records is added, or from which it
 // is removed. Larder writes records once the files have settled, which depends on how busy the machine is.
-func (r EngineRun) settles(t testing.TB, files map[string]string, digest string) bool {
+func (r engineRun) settles(t testing.TB, files map[string]string, digest string) bool {
 	t.Helper()
 	other := maps.Clone(files)
 	for _, name := range []string{"home/.local", "home/.local/state"} {
@@ -181,8 +179,8 @@ func describe(files map[string]string) (lines []string) {
 	return lines
 }
 
-// changes returns the differences between two snapshots, "-" for what is gone.
-func changes(before, after map[string]string) map[string]string {
+// changedFiles returns the differences between two snapshots, "-" for what is gone.
+func changedFiles(before, after map[string]string) map[string]string {
 	wrote := map[string]string{}
 	for name := range before {
 		if _, ok := after[name]; !ok {
@@ -202,22 +200,20 @@ func changes(before, after map[string]string) map[string]string {
 	return wrote
 }
 
-// servers returns the servers that run, the OCI registry last.
-func (w *World) servers() []*Server {
-	if w == nil {
+// servers returns the servers that the engine may ask.
+func (r engineRun) servers() []*sourcetest.Server {
+	if r.World == nil {
 		return nil
 	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return slices.DeleteFunc([]*Server{w.Registry, w.Mirror, w.oci}, func(s *Server) bool { return s == nil })
+	return r.World.Servers()
 }
 
 // releaseFileName matches the usual names of files in a release, which lines of requests leave out: "~" stands for
 // what they begin with.
 var releaseFileName = regexp.MustCompile(`/([^/]+)/([^/]+)/terraform-provider-([^/_]+)_([^/_]+)_([^/]+)$`)
 
-// line returns the request in one line, from which [EngineRun.ask] makes it again.
-func (r Request) line() string {
+// lineOf returns a request in one line, from which [engineRun.ask] makes it again.
+func lineOf(r sourcetest.Request) string {
 	line := r.Host + r.URI
 	if m := releaseFileName.FindStringSubmatch(r.URI); m != nil && m[1] == m[3] && m[2] == m[4] {
 		line = strings.TrimSuffix(line, m[0]) + "/" + m[1] + "/" + m[2] + "/~" + m[5]
@@ -236,7 +232,7 @@ var abbreviated = regexp.MustCompile(`/([^/]+)/([^/]+)/~`)
 var requestLine = regexp.MustCompile(`^(?:([A-Z]+) )?([^/ ]+)(\S+)(?: (.*))?$`)
 
 // ask makes the requests of a run, without a connection, and returns a digest of the answers, and their bodies.
-func (r EngineRun) ask(t testing.TB, lines []string) (served string, bodies [][]byte) {
+func (r engineRun) ask(t testing.TB, lines []string) (served string, bodies [][]byte) {
 	t.Helper()
 	if len(lines) == 0 {
 		return "", nil
@@ -258,8 +254,7 @@ func (r EngineRun) ask(t testing.TB, lines []string) (served string, bodies [][]
 		if m[4] != "" {
 			request.Header.Set("Authorization", m[4])
 		}
-		answer := httptest.NewRecorder()
-		r.World.serverAt(host).server.Handler.ServeHTTP(answer, request)
+		answer := r.World.Ask(request)
 		body := answer.Body.Bytes()
 		bodies = append(bodies, body)
 		text := string(body)
@@ -271,22 +266,8 @@ func (r EngineRun) ask(t testing.TB, lines []string) (served string, bodies [][]
 	return digest(answers...), bodies
 }
 
-// serverAt returns the server that answers requests for a host.
-func (w *World) serverAt(host string) *Server {
-	if !strings.Contains(host, ":") {
-		host += ":443"
-	}
-	at := w.route(host)
-	for _, s := range w.servers() {
-		if s.Host == at {
-			return s
-		}
-	}
-	return w.Registry
-}
-
 // replay does what the engine did.
-func (r EngineRun) replay(t testing.TB, on ran) {
+func (r engineRun) replay(t testing.TB, on ran) {
 	t.Helper()
 	served, bodies := r.ask(t, on.Asks)
 	if served != on.Served {
@@ -298,7 +279,7 @@ func (r EngineRun) replay(t testing.TB, on ran) {
 	at := func(name string) string { return filepath.Join(r.Base, filepath.FromSlash(words.Replace(name))) }
 	for name, file := range on.Wrote { // before links take the place of directories
 		if file != "d" {
-			Check(t, os.RemoveAll(at(name)))
+			sourcetest.Check(t, os.RemoveAll(at(name)))
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(on.Wrote)) {
@@ -307,28 +288,28 @@ func (r EngineRun) replay(t testing.TB, on ran) {
 		if kind == "-" {
 			continue
 		}
-		Check(t, os.MkdirAll(filepath.Dir(path), 0o755))
+		sourcetest.Check(t, os.MkdirAll(filepath.Dir(path), 0o755))
 		switch kind {
 		case "d":
-			Check(t, os.MkdirAll(path, 0o755))
+			sourcetest.Check(t, os.MkdirAll(path, 0o755))
 		case "l":
-			Check(t, os.Symlink(words.Replace(text), path))
+			sourcetest.Check(t, os.Symlink(words.Replace(text), path))
 		case "f":
-			Check(t, os.WriteFile(path, []byte(words.Replace(text)), 0o644))
+			sourcetest.Check(t, os.WriteFile(path, []byte(words.Replace(text)), 0o644))
 		case "x":
-			WriteExecutable(t, path, []byte(words.Replace(text)))
+			sourcetest.WriteExecutable(t, path, []byte(words.Replace(text)))
 		case "F", "X":
 			data, ok := pool[text]
-			Require(t, ok, "%s: nothing here has the contents of %s, which it wrote", on.Args, name)
-			WriteExecutable(t, path, data)
-			Check(t, os.Chmod(path, map[string]fs.FileMode{"F": 0o644, "X": 0o755}[kind]))
+			sourcetest.Require(t, ok, "%s: nothing here has the contents of %s, which it wrote", on.Args, name)
+			sourcetest.WriteExecutable(t, path, data)
+			sourcetest.Check(t, os.Chmod(path, map[string]fs.FileMode{"F": 0o644, "X": 0o755}[kind]))
 		}
 	}
 }
 
 // pool returns what the engine could write that isn't in the record, by SHA-256: what it downloaded, and what there
 // was before, each as it is and unpacked. It is empty if nothing of this is needed.
-func (r EngineRun) pool(t testing.TB, on ran, bodies [][]byte) map[string][]byte {
+func (r engineRun) pool(t testing.TB, on ran, bodies [][]byte) map[string][]byte {
 	t.Helper()
 	pool := map[string][]byte{}
 	binary := func(file string) bool { return strings.HasPrefix(file, "F ") || strings.HasPrefix(file, "X ") }
@@ -336,7 +317,7 @@ func (r EngineRun) pool(t testing.TB, on ran, bodies [][]byte) map[string][]byte
 		return pool
 	}
 	add := func(data []byte) { pool[fmt.Sprintf("%x", sha256.Sum256(data))] = data }
-	Check(t, filepath.WalkDir(r.Base, func(path string, e fs.DirEntry, err error) error {
+	sourcetest.Check(t, filepath.WalkDir(r.Base, func(path string, e fs.DirEntry, err error) error {
 		if err != nil || !e.Type().IsRegular() {
 			return err
 		}
@@ -373,7 +354,7 @@ var boilerplate = regexp.MustCompile(`^(Initializing |You may now begin|If you e
 var (
 	frames    = strings.NewReplacer("│", " ", "╷", "", "╵", "")
 	beginning = regexp.MustCompile(`^(- |Error: |Warning: |Initializing |Partner and community |(Terraform|OpenTofu) has )`)
-	crash     = regexp.MustCompile(`(?m)^(panic|runtime error): .*$`)
+	crashLine = regexp.MustCompile(`(?m)^(panic|runtime error): .*$`)
 	temporary = regexp.MustCompile(`[^\s"]*/terraform-provider\d+`)
 )
 
@@ -381,7 +362,7 @@ var (
 // break lines at a width, and search for providers in a random order.
 func paragraphs(output string, template *strings.Replacer) []string {
 	var all []string
-	if panicked := crash.FindString(output); panicked != "" {
+	if panicked := crashLine.FindString(output); panicked != "" {
 		return []string{panicked} // the rest has addresses of memory
 	}
 	for block := range strings.SplitSeq(frames.Replace(output), "\n\n") {

@@ -1,4 +1,4 @@
-package sourcetest_test
+package main
 
 import (
 	"os"
@@ -10,22 +10,25 @@ import (
 	"github.com/larder-cli/larder/sources/sourcetest"
 )
 
-// A failing is a test that notes its failure and goes on as if it had ended.
-type failing struct {
+// recordedWidget is the provider of the situation.
+const recordedWidget = "registry.terraform.io/acme/widget"
+
+// A failingTest is a test that notes its failure and goes on as if it had ended.
+type failingTest struct {
 	testing.TB
 	text string
 }
 
-func (f *failing) Helper() {}
+func (f *failingTest) Helper() {}
 
-func (f *failing) Fatalf(format string, args ...any) {
+func (f *failingTest) Fatalf(format string, args ...any) {
 	f.text = format
 	panic(f)
 }
 
-// fails returns the format of the error with which do ends, or an empty string.
-func fails(t *testing.T, do func(f *failing)) (text string) {
-	f := &failing{TB: t}
+// failureOf returns the format of the error with which do ends, or an empty string.
+func failureOf(t *testing.T, do func(f *failingTest)) (text string) {
+	f := &failingTest{TB: t}
 	defer func() {
 		if r := recover(); r != nil && r != any(f) {
 			panic(r)
@@ -38,16 +41,16 @@ func fails(t *testing.T, do func(f *failing)) (text string) {
 
 // A record is replayed only in the situation that was recorded, to the last file and answer.
 func TestRecordsAreOfOneSituation(t *testing.T) {
-	sourcetest.Judged(t)
-	p := sourcetest.Programs[0]
-	if sourcetest.Records() && !p.Recording() {
+	onlyRecorded(t)
+	p := engineReleases[0]
+	if records.on && !p.recording() {
 		t.Skip("another release is recorded")
 	}
-	situation := func(t testing.TB, change func(dir string, w *sourcetest.World)) sourcetest.EngineRun {
+	situation := func(t testing.TB, change func(dir string, w *sourcetest.World)) engineRun {
 		w := sourcetest.New(t)
-		w.Add(widget, "1.0.0", sourcetest.Release{Platforms: []string{"linux_amd64", "darwin_arm64"}})
+		w.Add(recordedWidget, "1.0.0", sourcetest.Release{Platforms: []string{"linux_amd64", "darwin_arm64"}})
 		dir := t.TempDir()
-		check(t, os.WriteFile(filepath.Join(dir, "main.tf"), []byte("terraform {\n  required_providers {\n    w = { source = \""+widget+"\" }\n  }\n}\n"), 0o644))
+		sourcetest.Check(t, os.WriteFile(filepath.Join(dir, "main.tf"), []byte("terraform {\n  required_providers {\n    w = { source = \"registry.terraform.io/acme/widget\" }\n  }\n}\n"), 0o644))
 		change(dir, w)
 		env := []string{"PATH=" + os.Getenv("PATH"), "HOME=" + filepath.Join(dir, "home")}
 		for _, variable := range w.Env() {
@@ -55,43 +58,43 @@ func TestRecordsAreOfOneSituation(t *testing.T) {
 				env = append(env, variable)
 			}
 		}
-		return sourcetest.EngineRun{Base: dir, Dir: dir, Env: env, Args: []string{"init", "-no-color"}, World: w}
+		return engineRun{Base: dir, Dir: dir, Env: env, Args: []string{"init", "-no-color"}, World: w}
 	}
 	same := func(string, *sourcetest.World) {}
-	judge := func(t testing.TB, data string) *sourcetest.Judge {
-		return sourcetest.NewJudge(t, p, "itself", "widget", data)
+	judge := func(t testing.TB, data string) *judge {
+		return newJudge(t, p, "itself", "widget", data)
 	}
 
 	r := situation(t, same)
-	out, status := judge(t, "data").Run(r)
+	out, status := judge(t, "data").run(r)
 	sourcetest.Expect(t, status == 0 && strings.Contains(out, "Installed "), "%d: %s", status, out)
 	lock := string(sourcetest.ReadFile(t, filepath.Join(r.Dir, ".terraform.lock.hcl")))
 	for _, platform := range []string{"linux_amd64", "darwin_arm64"} {
-		zh, _ := r.World.Hashes(widget + "/1.0.0/" + platform)
+		zh, _ := r.World.Hashes(recordedWidget + "/1.0.0/" + platform)
 		sourcetest.Expect(t, strings.Contains(lock, zh), "no hash for %s in\n%s", platform, lock)
 	}
-	_, err := os.Stat(filepath.Join(r.Dir, ".terraform/providers", widget, "1.0.0/linux_amd64/terraform-provider-widget_v1.0.0"))
+	_, err := os.Stat(filepath.Join(r.Dir, ".terraform/providers", recordedWidget, "1.0.0/linux_amd64/terraform-provider-widget_v1.0.0"))
 	sourcetest.Expect(t, err == nil, "%v", err)
 	sourcetest.Equal(t, len(r.World.Registry.Requests(sourcetest.Archive)) > 0, true, "requests for archives")
-	if sourcetest.Records() || judge(t, "data").Live() {
+	if records.on || judge(t, "data").live() {
 		return
 	}
 
 	for what, change := range map[string]func(dir string, w *sourcetest.World){
 		"no record": func(dir string, _ *sourcetest.World) {
-			check(t, os.WriteFile(filepath.Join(dir, "more.tf"), nil, 0o644))
+			sourcetest.Check(t, os.WriteFile(filepath.Join(dir, "more.tf"), nil, 0o644))
 		},
-		"answer":           func(_ string, w *sourcetest.World) { w.Add(widget, "1.1.0") },
+		"answer":           func(_ string, w *sourcetest.World) { w.Add(recordedWidget, "1.1.0") },
 		"these requests":   func(_ string, w *sourcetest.World) { w.Registry.Hide("*/1.0.0/darwin_arm64") },
 		"answer these req": func(_ string, w *sourcetest.World) { w.Registry.Fault(sourcetest.Fault{Path: "*.sig", Status: 404}) },
 	} {
-		text := fails(t, func(f *failing) { judge(f, "data").Run(situation(f, change)) })
+		text := failureOf(t, func(f *failingTest) { judge(f, "data").run(situation(f, change)) })
 		sourcetest.Expect(t, strings.Contains(text, what), "%s: %q", what, text)
 	}
-	text := fails(t, func(f *failing) { judge(f, "other data") })
+	text := failureOf(t, func(f *failingTest) { judge(f, "other data") })
 	sourcetest.Expect(t, strings.Contains(text, "different situation"), "other data: %q", text)
-	text = fails(t, func(f *failing) {
-		sourcetest.NewJudge(f, sourcetest.Program{Engine: sources.Terraform, Version: "0.1.0"}, "itself", "widget", nil)
+	text = failureOf(t, func(f *failingTest) {
+		newJudge(f, engineRelease{Engine: sources.Terraform, Version: "0.1.0"}, "itself", "widget", nil)
 	})
 	sourcetest.Expect(t, strings.Contains(text, "no record"), "another release: %q", text)
 }

@@ -1,13 +1,13 @@
-package sourcetest
+package main
 
 import (
 	"bytes"
 	"cmp"
 	"encoding/json"
 	"errors"
-	"flag"
 	"fmt"
 	"io/fs"
+	"log"
 	"maps"
 	"os"
 	"path/filepath"
@@ -16,6 +16,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"github.com/larder-cli/larder/sources/sourcetest"
 )
 
 // A judgment is what a release of an engine did in one situation: its runs, in order. Tests compare Larder with
@@ -82,7 +84,7 @@ type recordFile struct {
 }
 
 // record returns the judgment on record, or nil. The file is read once.
-func (p Program) record(t testing.TB, kind, name string) *judgment {
+func (p engineRelease) record(t testing.TB, kind, name string) *judgment {
 	t.Helper()
 	records.Lock()
 	defer records.Unlock()
@@ -94,9 +96,9 @@ func (p Program) record(t testing.TB, kind, name string) *judgment {
 	return p.first().records(t, kind).byName[name]
 }
 
-// SameAs returns the first release of the engine, if both did the same on record in this situation, perhaps with
+// sameAs returns the first release of the engine, if both did the same on record in this situation, perhaps with
 // different requests. Then comparing Larder with one of them is enough.
-func SameAs(t testing.TB, p Program, kind, name string) (first Program, ok bool) {
+func sameAs(t testing.TB, p engineRelease, kind, name string) (first engineRelease, ok bool) {
 	t.Helper()
 	first = p.first()
 	if first == p || onPath()[p] != "" && (records.on || drawsLive(kind+name)) {
@@ -111,15 +113,15 @@ func SameAs(t testing.TB, p Program, kind, name string) (first Program, ok bool)
 	return first, ok
 }
 
-// first returns the first of the [Programs] that are releases of the same engine.
-func (p Program) first() Program {
-	return Programs[slices.IndexFunc(Programs, func(other Program) bool { return other.Engine == p.Engine })]
+// first returns the first of the [engineReleases] that are releases of the same engine.
+func (p engineRelease) first() engineRelease {
+	return engineReleases[slices.IndexFunc(engineReleases, func(other engineRelease) bool { return other.Engine == p.Engine })]
 }
 
 // records returns the file of records of a kind, while records is locked.
-func (p Program) records(t testing.TB, kind string) *recordFile {
+func (p engineRelease) records(t testing.TB, kind string) *recordFile {
 	t.Helper()
-	path := filepath.Join(moduleDir(), "testdata", "engines", p.String(), kind+".jsonl")
+	path := filepath.Join("../../testdata/engines", p.String(), kind+".jsonl")
 	if f := records.read[path]; f != nil {
 		return f
 	}
@@ -127,7 +129,7 @@ func (p Program) records(t testing.TB, kind string) *recordFile {
 	records.read[path] = f
 	text, err := os.ReadFile(path)
 	if !errors.Is(err, fs.ErrNotExist) {
-		Check(t, err)
+		sourcetest.Check(t, err)
 	}
 	for line := range bytes.Lines(text) {
 		j := &judgment{}
@@ -140,7 +142,7 @@ func (p Program) records(t testing.TB, kind string) *recordFile {
 }
 
 // keep records a judgment. If the first release of the engine did the same, only that is recorded.
-func (p Program) keep(t testing.TB, kind string, j *judgment) {
+func (p engineRelease) keep(t testing.TB, kind string, j *judgment) {
 	t.Helper()
 	records.Lock()
 	defer records.Unlock()
@@ -152,13 +154,27 @@ func (p Program) keep(t testing.TB, kind string, j *judgment) {
 	f.byName[j.Name], f.changed = j, true
 }
 
-// writeRecords writes what was recorded.
+// endRecords writes what was recorded, and makes the exit status of a whole run an error if there are records that no
+// test has asked for.
+func endRecords(status int) int {
+	if records.on {
+		if err := writeRecords(); err != nil {
+			log.Fatal(err)
+		}
+	}
+	if text := unasked(); text != "" && status == 0 && !sourcetest.Named() && !testing.Short() {
+		fmt.Fprint(os.Stderr, text)
+		return 1
+	}
+	return status
+}
+
 func writeRecords() error {
 	for _, f := range records.read {
 		if !f.changed {
 			continue
 		}
-		if flag.Lookup("test.run").Value.String() == "" {
+		if !sourcetest.Named() {
 			maps.DeleteFunc(f.byName, func(name string, _ *judgment) bool { return !f.asked[name] })
 		}
 		var b bytes.Buffer
