@@ -101,10 +101,10 @@ func (p engineRelease) record(t testing.TB, kind, name string) *judgment {
 func sameAs(t testing.TB, p engineRelease, kind, name string) (first engineRelease, ok bool) {
 	t.Helper()
 	first = p.first()
+	j, theirs := p.record(t, kind, name), first.record(t, kind, name)
 	if first == p || onPath()[p] != "" && (records.on || drawsLive(kind+name)) {
 		return first, false
 	}
-	j, theirs := p.record(t, kind, name), first.record(t, kind, name)
 	same := func(a, b ran) bool {
 		a.Asks, b.Asks = nil, nil
 		return a.difference(b) == ""

@@ -176,8 +176,10 @@ func holdTrials[T interface{ hold(c *court) }](t *testing.T, kind string, comple
 }
 
 // again reports whether the trial also runs Larder on what it has made itself, which no engine judges. A third of the
-// trials do, of releases whose records are complete.
-func (c *court) again() bool { return c.judge.complete() && sourcetest.Draws(c, c.Name()+" again", 3) }
+// trials of a sample do, of releases whose records are complete.
+func (c *court) again() bool {
+	return c.judge.complete() && (sourcetest.Thorough() || sourcetest.Draws(c, c.Name()+" again", 3))
+}
 
 func (c *court) must(err error) {
 	c.Helper()
