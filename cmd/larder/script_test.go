@@ -120,8 +120,10 @@ func TestScripts(t *testing.T) {
 			}
 			continue
 		}
-		for _, e := range sourcetest.EngineSample(t, script) {
-			byEngine[e] = append(byEngine[e], script)
+		for _, e := range sourcetest.Engines {
+			if sourcetest.DrawsEngine(t, script, e) {
+				byEngine[e] = append(byEngine[e], script)
+			}
 		}
 	}
 	testscript.Run(t, params)

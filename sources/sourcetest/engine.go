@@ -1,7 +1,6 @@
 package sourcetest
 
 import (
-	"fmt"
 	"os/exec"
 	"testing"
 
@@ -21,39 +20,22 @@ func OnPath(t testing.TB, program string) string {
 	return path
 }
 
-// EachEngine runs a test with each engine on PATH, or with one of them, if it is a trial among many. A sample makes a third
-// of these trials, because engines take a second to start. With -run, it is both, because that may select the test of one.
+// EachEngine runs a test with each engine on PATH that is drawn.
 func EachEngine(t *testing.T, test func(t *testing.T, e sources.Engine)) {
 	t.Helper()
-	for _, e := range EngineSample(t, t.Name()) {
-		t.Run(string(e), func(t *testing.T) {
-			OnPath(t, string(e))
-			test(t, e)
-		})
+	for _, e := range Engines {
+		if DrawsEngine(t, t.Name(), e) {
+			t.Run(string(e), func(t *testing.T) {
+				OnPath(t, string(e))
+				test(t, e)
+			})
+		}
 	}
 }
 
-// EngineSample returns the engines to run a trial with, as [EachEngine] does.
-func EngineSample(t testing.TB, trial string) []sources.Engine {
+// DrawsEngine reports whether a test is to make a trial with an engine: one of six, because engines take a second to start,
+// or both of those that -run names.
+func DrawsEngine(t testing.TB, trial string, e sources.Engine) bool {
 	t.Helper()
-	if Named() {
-		return Engines
-	}
-	drawn := hash(trial+fmt.Sprint(Seed())) % 2
-	if p := chosen(); Thorough() {
-		if p.of == 1 {
-			return Engines
-		}
-		drawn = (hash(trial) + p.number) % 2 // two parts in a row make both trials
-	}
-	if _, err := exec.LookPath(string(Engines[drawn])); err != nil {
-		drawn = 1 - drawn
-	}
-	if Thorough() {
-		Count(t, 1, 0)
-	} else if !Draws(t, trial, 3) {
-		return nil
-	}
-	Count(t, 0, 1) // with the other engine
-	return Engines[drawn:][:1]
+	return Named() || Draws(t, trial+string(e), 6)
 }
