@@ -12,7 +12,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"testing"
 	"time"
 )
@@ -76,11 +75,6 @@ func (r *Running) Run(ready string, env []string, args ...string) {
 // Start starts the program, also again with what it had, and waits until it answers.
 func (r *Running) Start() {
 	r.t.Helper()
-	Require(r.t, r.starts(), "%s does not start:\n%s", r.line[0], &r.log)
-}
-
-func (r *Running) starts() bool {
-	r.t.Helper()
 	ended := make(chan struct{})
 	r.cmd, r.ended = exec.Command(r.line[0], r.line[1:]...), ended
 	r.cmd.Env, r.cmd.Stdout, r.cmd.Stderr = r.env, &r.log, &r.log
@@ -94,15 +88,15 @@ func (r *Running) starts() bool {
 	for begun := time.Now(); time.Since(begun) < time.Minute; {
 		if resp, err := client.Get(r.ready); err == nil {
 			resp.Body.Close()
-			return true
+			return
 		}
 		select {
 		case <-ended:
-			return false
+			begun = time.Time{}
 		case <-time.After(20 * time.Millisecond):
 		}
 	}
-	return false
+	r.t.Fatalf("%s does not start:\n%s", r.line[0], &r.log)
 }
 
 // Stop kills the program, as a crash does.
@@ -186,11 +180,6 @@ func NewS3(t testing.TB, secure bool, buckets ...string) *S3 {
 		s.CAFile, s.Endpoint = "", "http://"+s.Host
 	}
 	s.env = append(os.Environ(), "ROOT_ACCESS_KEY="+s.AccessKeyID, "ROOT_SECRET_KEY="+s.SecretAccessKey)
-	s.ready = s.Endpoint + "/health"
-	line := s.line
-	if s.line = append(slices.Clip(line), "posix", s.Dir); !s.starts() {
-		s.line = append(line, "posix", "--sidecar", attributes, s.Dir)
-		s.Start()
-	}
+	s.Run(s.Endpoint+"/health", s.env, "posix", "--sidecar", attributes, s.Dir)
 	return s
 }

@@ -35,7 +35,6 @@ type Server struct {
 	published map[string]time.Time // by HOST/NAMESPACE/TYPE/VERSION
 	conns     map[string]*conn     // open connections, by the client's address
 	made      int                  // number of connections made
-	reset     int                  // number of connections reset
 }
 
 func (w *World) serve(handler func(*Server) http.Handler) *Server {
