@@ -27,7 +27,7 @@ func brief(ds sources.Diagnostics) string {
 	return strings.Join(lines, "\n")
 }
 
-// eachPair compares what a function reports about each configuration in a file of testdata with the text that follows it.
+// eachPair compares what a function reports about each configuration in a file of testdata with the text after it.
 func eachPair(t *testing.T, file string, reports func(src string) string) {
 	t.Helper()
 	files := sourcetest.Must(txtar.ParseFile(filepath.Join("testdata", file)))(t).Files

@@ -35,7 +35,8 @@ var kept = map[string]string{
 	"mirror verify": recordsHome, "mirror diff": recordsHome, "bundle manifest": recordsHome,
 }
 
-// Each command changes nothing or is one of the writers, and each command with --dry-run is tried with it. So a new command can't be forgotten here.
+// Each command changes nothing or is one of the writers, and each command with --dry-run is tried with it. So a new
+// command can't be forgotten here.
 func TestEveryCommandThatChangesNothingIsCovered(t *testing.T) {
 	all := changesNothing(t)
 	for path, cmd := range commandsOf() {
@@ -69,7 +70,7 @@ func hasFlag(cmd *line.Command, name string) bool {
 }
 
 // A dry run, or a command that only reads, writes nothing anywhere. A check of lock files keeps what it downloads, and
-// what reads mirrors keeps their hashes, but both write nothing in a checkout or in a mirror. This is tested on a machine
+// what reads mirrors keeps their hashes, but both write nothing in a checkout or in a mirror. It is so on a machine
 // with damage and leftovers that other commands would repair and remove, and on one without any previous run of larder.
 func TestChangesNothing(t *testing.T) {
 	clean := newDiskMachine(t)

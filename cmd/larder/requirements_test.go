@@ -26,8 +26,8 @@ var beyondEngines = map[string]string{
 	"place-module-providers":   "Terraform before 1.15 and OpenTofu refuse it after init",
 }
 
-// TestRequirementsAsEnginesDo compares the requirements of each configuration in the tests of modules with the providers for
-// which init, on record, searches a place without packages.
+// TestRequirementsAsEnginesDo compares the requirements of each configuration in the tests of modules with the
+// providers for which init, on record, searches a place without packages.
 func TestRequirementsAsEnginesDo(t *testing.T) {
 	files, err := filepath.Glob("../../installer/modules/testdata/*.txtar")
 	sourcetest.Require(t, err == nil && len(files) > 0, "no configurations: %v", err)

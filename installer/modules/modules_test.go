@@ -256,8 +256,8 @@ terraform {
 }
 `
 
-// Larder computes the sources of modules as the engines do. A case has the module that is called for each engine: none if
-// the engine refuses the source, or if only the engine knows.
+// Larder computes the sources of modules as the engines do. A case has the module that is called for each engine:
+// none if the engine refuses the source, or if only the engine knows.
 func TestComputedSources(t *testing.T) {
 	eachCase(t, "computed", func(t *testing.T, c testCase) {
 		c.files.Files = append(c.files.Files, txtar.Parse([]byte(modulesAB)).Files...)

@@ -33,8 +33,8 @@ func EachEngine(t *testing.T, test func(t *testing.T, e sources.Engine)) {
 	}
 }
 
-// DrawsEngine reports whether a test is to make a trial with an engine: one of six, because engines take a second to start,
-// or both of those that -run names.
+// DrawsEngine reports whether a test is to make a trial with an engine: one of six, because engines take a second to
+// start, or both of those that -run names.
 func DrawsEngine(t testing.TB, trial string, e sources.Engine) bool {
 	t.Helper()
 	return Named() || Draws(t, trial+string(e), 6)

@@ -189,7 +189,8 @@ func (w *World) Hashes(id string) (zh, h1 string) {
 	return "", ""
 }
 
-// AllHashes returns the zh: and h1: hashes of all packages, in the order of their names. What isn't an archive has no h1:.
+// AllHashes returns the zh: and h1: hashes of all packages, in the order of their names. What isn't an archive has no
+// h1:.
 func (w *World) AllHashes() (all [][2]string) {
 	for _, r := range w.matching(nil) {
 		for _, p := range r.packages {
