@@ -77,7 +77,7 @@ type testCase struct {
 	of    map[string]map[string]string // values by name and which
 }
 
-// the returns a value of which there is one, or an empty string.
+// the returns the only value of a name, or an empty string.
 func (c testCase) the(name string) string { return strings.Join(c.all[name], " ") }
 
 // eachCase runs a test with each case of a directory.

@@ -98,7 +98,7 @@ func Draws(t testing.TB, trial string, n uint64) bool {
 	return made > 0
 }
 
-// Drawn is like Draws, for trials that nobody counts.
+// Drawn reports what Draws does, without counting the trial.
 func Drawn(trial string, n uint64) bool {
 	if Thorough() {
 		return chosen().has(hash(trial))
