@@ -179,7 +179,7 @@ func NewS3(t testing.TB, secure bool, buckets ...string) *S3 {
 	} else {
 		s.CAFile, s.Endpoint = "", "http://"+s.Host
 	}
-	s.env = append(os.Environ(), "ROOT_ACCESS_KEY="+s.AccessKeyID, "ROOT_SECRET_KEY="+s.SecretAccessKey)
-	s.Run(s.Endpoint+"/health", s.env, "posix", "--sidecar", attributes, s.Dir)
+	env := append(os.Environ(), "ROOT_ACCESS_KEY="+s.AccessKeyID, "ROOT_SECRET_KEY="+s.SecretAccessKey)
+	s.Run(s.Endpoint+"/health", env, "posix", "--sidecar", attributes, s.Dir)
 	return s
 }
