@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"testing"
 	"time"
 )
@@ -75,6 +76,11 @@ func (r *Running) Run(ready string, env []string, args ...string) {
 // Start starts the program, also again with what it had, and waits until it answers.
 func (r *Running) Start() {
 	r.t.Helper()
+	Require(r.t, r.starts(), "%s does not start:\n%s", r.line[0], &r.log)
+}
+
+func (r *Running) starts() bool {
+	r.t.Helper()
 	ended := make(chan struct{})
 	r.cmd, r.ended = exec.Command(r.line[0], r.line[1:]...), ended
 	r.cmd.Env, r.cmd.Stdout, r.cmd.Stderr = r.env, &r.log, &r.log
@@ -88,15 +94,15 @@ func (r *Running) Start() {
 	for begun := time.Now(); time.Since(begun) < time.Minute; {
 		if resp, err := client.Get(r.ready); err == nil {
 			resp.Body.Close()
-			return
+			return true
 		}
 		select {
 		case <-ended:
-			begun = time.Time{}
+			return false
 		case <-time.After(20 * time.Millisecond):
 		}
 	}
-	r.t.Fatalf("%s does not start:\n%s", r.line[0], &r.log)
+	return false
 }
 
 // Stop kills the program, as a crash does.
@@ -179,7 +185,12 @@ func NewS3(t testing.TB, secure bool, buckets ...string) *S3 {
 	} else {
 		s.CAFile, s.Endpoint = "", "http://"+s.Host
 	}
-	env := append(os.Environ(), "ROOT_ACCESS_KEY="+s.AccessKeyID, "ROOT_SECRET_KEY="+s.SecretAccessKey)
-	s.Run(s.Endpoint+"/health", env, "posix", "--sidecar", attributes, s.Dir)
+	s.env = append(os.Environ(), "ROOT_ACCESS_KEY="+s.AccessKeyID, "ROOT_SECRET_KEY="+s.SecretAccessKey)
+	s.ready = s.Endpoint + "/health"
+	line := s.line
+	if s.line = append(slices.Clip(line), "posix", s.Dir); !s.starts() {
+		s.line = append(line, "posix", "--sidecar", attributes, s.Dir)
+		s.Start()
+	}
 	return s
 }
