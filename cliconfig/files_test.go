@@ -11,6 +11,7 @@ import (
 	"github.com/larder-cli/larder/cliconfig"
 	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/sourcetest"
+	"golang.org/x/tools/txtar"
 )
 
 // brief returns the diagnostics, one on each line, without the file.
@@ -26,122 +27,35 @@ func brief(ds sources.Diagnostics) string {
 	return strings.Join(lines, "\n")
 }
 
-// Most of these were tried with terraform 1.11.4. Comments mark the lines that differ
-// from its behavior on purpose.
+// eachPair compares what a function reports about each configuration in a file of testdata with the text after it.
+func eachPair(t *testing.T, file string, reports func(src string) string) {
+	t.Helper()
+	files := sourcetest.Must(txtar.ParseFile(filepath.Join("testdata", file)))(t).Files
+	for i := 0; i < len(files); i += 2 {
+		src, want := strings.TrimSuffix(string(files[i].Data), "\n"), strings.TrimSuffix(string(files[i+1].Data), "\n")
+		sourcetest.Equal(t, reports(src), want, file, files[i].Name, src)
+	}
+}
+
+// Most of these were tried with terraform 1.11.4. The names of the texts say where Larder differs from it on purpose.
 func TestFileContents(t *testing.T) {
+	reports := func(src string) string {
+		_, diags := load(rc(src), terraform)
+		return brief(diags)
+	}
+	eachPair(t, "file_contents.txtar", reports)
 	for _, tt := range []struct{ src, want string }{
-		// Syntax.
-		{"", ""},
-		{"# a comment\n// another\n/* and\nanother */", ""},
 		{"plugin_cache_dir = \"/a\"\r\ndisable_checkpoint = true\r\n", ""},
-		{`"plugin_cache_dir" = "/a"`, ""},
-		{"plugin_cache_dir = <<EOT\n/a\nEOT\n", ""},
-		{"plugin_cache_dir =", ""}, // as terraform, though probably a mistake
-		{`plugin_cache_dir = "C:\Users"`, "rc:1:25: not a valid escape after the backslash"},
-		{`plugin_cache_dir = "C:\\Users"`, ""},
-		{"plugin_cache_dir = \"/a\n\"", "rc:2:2: string without its closing quote"},
-		{`plugin_cache_dir = '/a'`, "rc:1:20: unexpected character"},
-		{`disable_checkpoint = yes`, "rc:1:22: unexpected word or character"},
-		{`plugin_cache_dir`, `rc:1:18: neither "=" nor "{" after a name`},
-		{"provider_installation {\n  direct {}\n", `rc:2:12: missing "}"`},
-		{`host "a.example" = { services = {} }`, "rc:1:18: equals sign after a label"},
-		{`provider_installation { direct { include = ["a/b" "c/d"] } }`, "rc:1:51: missing comma between the items of a list"},
-		{`provider_installation, { direct {} }`, `rc:1:22: unexpected ","`},
-		{`x = [1, 2`, `rc:1:12: missing "]"`},
-		{`x = 1E,`, "rc:1:5: malformed"}, // terraform reads the comma as part of the exponent
 		{"\xef\xbb\xbfdisable_checkpoint = true", "rc:1:1: starts with a byte-order mark"},
 		{"\xff\xfed\x00", "rc:1:1: is UTF-16, not UTF-8"},
 		{strings.Repeat("#", 1<<20), ""},
 		{strings.Repeat("#", 1<<20+1), "rc: larger than 1048576 bytes"},
 		{strings.Repeat("[", 1<<19), "rc: more than 4096 brackets"},
-
-		// Settings.
-		{`Plugin_Cache_Dir = "/a"`, ""},
-		{`plugin_cache_dir = 12`, ""},
-		{`plugin_cache_dir = 1.5`, "rc:1:20: plugin_cache_dir must be a string, not a fraction"},
-		{`plugin_cache_dir = true`, "rc:1:20: plugin_cache_dir must be a string, not a boolean"},
-		{`disable_checkpoint = "true"`, "rc:1:22: disable_checkpoint must be a boolean, not a string"},
-		{`plugin_cache_may_break_dependency_lock_file = 1`, "rc:1:47: plugin_cache_may_break_dependency_lock_file must be a boolean, not a number"},
-		{`plugin_cache_directory = "/a"`, ""},
-		{`providers { a = "b" }`, "warning: rc:1:1: providers has had no effect since Terraform 0.13"},
-		{`policy { deny = ["a/b"] }`, "warning: rc:1:1: policy has no effect in the CLI configuration"},
-		{`host "a.example" { services { "providers.v1" = "/b" } }`, ""},
-		{`host "a.example" { services = { "login.v1" = { client = "x" } } }`, ""},
-		{`host "a.example" { services = 1 }`, "rc:1:31: services must be a map, not a number"},
-		{`host "a.example" { services = { "providers.v1" = "%zz" } }`, "rc:1:50: service providers.v1: not a URL"}, // terraform reports this later
-		{`credentials { token = "x" }`, "rc:1:15: credentials has no label"},
-		{`credentials "a.example" { token = 1 }`, "warning: rc:1:35: token is a number, not a string, and is not used"},
-		{`credentials "a.example" { foo { a = 1 } }`, ""}, // terraform crashes
-		{`credentials_helper "x" { args = [true] }`, "rc:1:34: args must contain only strings, not a boolean\n" + noHelper("x")},
-		{"credentials_helper \"x\" {}\ncredentials_helper \"x\" {}", noHelper2("x")},
-
-		// Installation methods.
-		{`provider_installation {}`, ""},
-		{`PROVIDER_INSTALLATION { foo {} }`, `warning: rc:1:1: "PROVIDER_INSTALLATION" is not a setting and has no effect`},
-		{`provider_installtion { foo {} }`, `warning: rc:1:1: "provider_installtion" is not a setting and has no effect`},
-		{`credentials "a.example" { Token = "x" }`, `warning: rc:1:27: "Token" is not a setting and has no effect`},
-		{`host "a.example" { services "x" {} }`, ""},
-		{`provider_installation = {}`, "rc:1:1: provider_installation must be a block"},
-		{`provider_installation "x" {}`, `rc:1:23: provider_installation takes no label, such as "x"`},
-		{`provider_installation { foo {} }`, "rc:1:25: unknown installation method foo"},
-		{`provider_installation { oci_mirror { repository_template = "x" } }`, "rc:1:25: unknown installation method oci_mirror"},
-		{`provider_installation { direct = {} }`, "rc:1:25: direct must be a block"},
-		{`provider_installation { direct "x" {} }`, `rc:1:32: direct takes no label, such as "x"`},
-		{`provider_installation { filesystem_mirror { path = "" } }`, "rc:1:25: filesystem_mirror has no path"},
-		{`provider_installation { filesystem_mirror { PATH = "/a" } }`, ""},
-		{`provider_installation { filesystem_mirror { path = ["/a"] } }`, "rc:1:52: path must be a string, not a list"},
-		{`provider_installation { network_mirror { url = "http://a/" } }`, `rc:1:48: not an https URL`},
-		{`provider_installation { network_mirror { url = "https://a b/" } }`, "rc:1:48: not a URL"},
-		{`provider_installation { network_mirror { url = "https://a" } }`, ""},
-		{`provider_installation { network_mirror { url = "https://a/b" } }`, `warning: rc:1:48: terraform and tofu ignore the part after the last slash; larder does not`}, // terraform is silent
-		{`provider_installation { direct { include = "a/b" } }`, "rc:1:44: include must be a list of strings, not a string"},
-		{`provider_installation { direct { download_retry_count = "x" } }`, ""}, // unknown to terraform
-		{`provider_installation { direct {} dev_overrides { "a/b" = "/x" } }`, "rc:1:35: dev_overrides follows other methods"},
-		{`provider_installation { dev_overrides { "a/b" = "/x" } direct {} dev_overrides {} }`, "rc:1:66: dev_overrides follows other methods"},
-		{`provider_installation { dev_overrides { "a/b" = [] } }`, "rc:1:49: the directory of a/b must be a string, not a list"},
-		{`provider_installation { dev_overrides { "a/b" = "$NOPE/x" } }`, "rc:1:49: the variable NOPE is unset or empty"},
-		{"provider_installation {}\nprovider_installation { foo {} }", "rc:2:1: second provider_installation block; the first is at /start/rc:1\nrc:2:25: unknown installation method foo"},
-		{"provider_installation {\n  foo {}\n  filesystem_mirror {}\n  network_mirror {}\n  direct = {}\n  direct \"x\" {}\n}\nprovider_installation = {}",
-			"rc:2:3: unknown installation method foo\nrc:3:3: filesystem_mirror has no path\nrc:4:3: network_mirror has no url\n" +
-				"rc:5:3: direct must be a block\nrc:6:10: direct takes no label, such as \"x\"\nrc:8:1: provider_installation must be a block"},
-
-		// JSON.
-		{" \n{\"plugin_cache_dir\": \"/a\"}", ""},
-		{`{"plugin_cache_dir": "/a"} {"plugin_cache_dir": 1.5}`, ""}, // what follows the object is ignored
-		{`{"plugin_cache_dir": null}`, ""},
-		{`{"plugin_cache_dir": "C:\Users"}`, "rc:1:27: not a valid escape after the backslash"},
-		{`{"plugin_cache_dir": "a\u00e9\ud83d\ude00"}`, ""},
-		{`{"plugin_cache_dir": "\x41\a"}`, ""},
-		{`{"plugin_cache_dir": "\ud83d\ude00\x41"}`, "rc:1:22: not a valid string"},
-		{`{"plugin_cache_dir": "\/a"}`, "rc:1:24: not a valid escape after the backslash"},
-		{`{"x": [1 2]}`, `rc:1:10: expected a comma or a closing bracket, found a number`},
-		{`{"x": }`, `rc:1:7: expected a value, found "}"`},
-		{`{1: 2}`, `rc:1:2: expected a name in double quotes, found a number`},
-		{`{"plugin_cache_dir": 'a'}`, "rc:1:22: unexpected character"},
-		{`{"plugin_cache_dir" "/a"}`, `rc:1:21: expected a colon, found a string`},
-		{`{"plugin_cache_dir": "/a"`, "rc:1:26: expected a comma or a closing brace, found the end of the file"}, // terraform accepts it
-		{`{"credentials": {"token": "x"}}`, "rc:1:18: credentials has no label"},
-		{`{"provider_installation": []}`, "rc:1:27: provider_installation must be an object, not a list"},
-		{`{"provider_installation": {"direct": [{}]}}`, ""},
-		{`{"provider_installation": {"filesystem_mirror": [{"path": "/a"}], "direct": {}}}`, ""},
-		{`{"provider_installation": {"dev_overrides": {"a/b": "/x"}, "direct": [{}]}}`, ""},
-		{`{"provider_installation": {"direct": {}}}`, "rc:1:2: write installation methods as plain objects"}, // terraform: no methods at all
-		{`{"provider_installation": {"filesystem_mirror": {"path": "/a"}, "direct": {}}}`, "rc:1:2: write installation methods as plain objects"},
-		{`{"provider_installation": {"direct": null}}`, "rc:1:38: direct must be an array of objects, not a string"},
-		{`{"provider_installation": [{"direct": [{}]}, {"direct": [{}]}]}`, "rc:1:2: second provider_installation block; the first is at /start/rc:1"},
-		{`{"provider_installation": {"direct": [{"include": [true]}]}}`, "rc:1:52: include must contain only strings, not a boolean"}, // terraform drops it
 	} {
-		_, diags := load(rc(tt.src), terraform)
-		got := brief(diags)
+		got := reports(tt.src)
 		sourcetest.Expect(t, got == tt.want, "%.80s\ngot  %s\nwant %s", tt.src, got, tt.want)
 	}
 }
-
-func noHelper(name string) string {
-	return "warning: rc:1:20: terraform-credentials-" + name + " is not installed, so it provides no credentials"
-}
-
-func noHelper2(name string) string { return strings.Replace(noHelper(name), "1:20", "2:20", 1) }
 
 // Package sources reports problems in addresses and hosts.
 func TestNamesInFiles(t *testing.T) {
@@ -163,30 +77,10 @@ func TestNamesInFiles(t *testing.T) {
 }
 
 func TestTofuSettings(t *testing.T) {
-	for _, tt := range []struct{ src, want string }{
-		{`disable_checkpoint_signature = 1`, ""},
-		{`registry_protocols { retry_count = 2 typo = 1 }`, ""},
-		{`registry_protocols = {}`, "rc:1:1: registry_protocols must be a block without labels"},
-		{`registry_protocols { retry_count = "x" }`, "rc:1:36: retry_count must be a whole number from 0 to 2147483647"},
-		{"registry_protocols {}\nregistry_protocols {}", "rc:2:1: second registry_protocols block; the first is at line 1"},
-		{`provider_installation { direct { download_retry_count = -1 } }`, "rc:1:57: download_retry_count must be a whole number from 0 to 2147483647"},
-		{`provider_installation { network_mirror { url = "https://a/" trust_all_hashes = "true" } }`, "rc:1:80: trust_all_hashes must be a boolean, not a string"},
-		{`provider_installation { oci_mirror { Repository_Template = "r.example/${hostname}/${namespace}/${type}" } }`, ""},
-		{`provider_installation { oci_mirror { repository_template = "r.example/${type}" include = ["acme/*", "registry.opentofu.org/acme/b"] } }`, ""},
-		{`provider_installation { oci_mirror { repository_template = ["x"] } }`, "rc:1:60: repository_template must be a string, not a list"},
-		{`provider_installation { oci_mirror { repository_template = "r.example/${namespace}/${type}" } }`,
-			"rc:1:60: repository_template: it maps providers with a different hostname to the same repository"},
-		{`provider_installation { oci_mirror { repository_template = "r.example/${type}" include = ["a/*", "b/*"] } }`,
-			"rc:1:60: repository_template: it maps providers with a different namespace to the same repository"},
-		{`provider_installation { oci_mirror { repository_template = "r.example/${namespace}/${type}" include = ["*"] } }`,
-			`rc:1:104: provider pattern "*": not of the form [HOST/]NAMESPACE/TYPE`},
-		{`provider_installation { oci_mirror { repository_template = "R" } oci_mirror { repository_template = "r.example/${upper(type)}" include = ["a/b"] } }`,
-			"rc:1:60: repository_template: it has no path after the host\n" +
-				"rc:1:101: repository_template: Function calls not allowed: Functions may not be called here"},
-	} {
-		_, diags := load(rc(tt.src), tofu)
-		sourcetest.Equal(t, brief(diags), tt.want, tt.src)
-	}
+	eachPair(t, "tofu_settings.txtar", func(src string) string {
+		_, diags := load(rc(src), tofu)
+		return brief(diags)
+	})
 }
 
 // Names that are almost those of settings get these as hints.

@@ -2,12 +2,15 @@ package cliconfig
 
 import (
 	"context"
+	"fmt"
 	"io/fs"
+	"strconv"
 	"strings"
 	"testing"
 
 	"golang.org/x/net/http/httpguts"
 
+	"github.com/larder-cli/larder/cliconfig/syntax"
 	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/sourcetest"
 )
@@ -75,5 +78,71 @@ func FuzzLarderFile(f *testing.F) {
 				}
 			}
 		}
+	})
+}
+
+// printNode writes a tree in the syntax in which it was read.
+func printNode(b *strings.Builder, n *syntax.Node, assign string) {
+	switch n.Kind {
+	case syntax.Object:
+		b.WriteString("{")
+		printEntries(b, n, assign)
+		b.WriteString("}")
+	case syntax.List:
+		b.WriteString("[")
+		for _, item := range n.Items {
+			printNode(b, item, assign)
+			b.WriteString(", ")
+		}
+		b.WriteString("]")
+	case syntax.String:
+		b.WriteString(quoted(n.Text))
+	default:
+		b.WriteString(n.Text)
+	}
+}
+
+func printEntries(b *strings.Builder, n *syntax.Node, assign string) {
+	for _, e := range n.Entries {
+		fmt.Fprintf(b, "%s %s ", quoted(e.Key), assign)
+		printNode(b, e.Value, assign)
+		b.WriteString(",\n")
+	}
+}
+
+// quoted quotes s for both syntaxes. One of them expands ${.
+func quoted(s string) string { return strings.ReplaceAll(strconv.Quote(s), "$", `\x24`) }
+
+// shape describes a tree without positions and spelling.
+func shape(n *syntax.Node) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s %q (", n.Kind, n.Text)
+	for _, e := range n.Entries {
+		fmt.Fprintf(&b, "%q: %s, ", e.Key, shape(e.Value))
+	}
+	for _, item := range n.Items {
+		fmt.Fprintf(&b, "%s, ", shape(item))
+	}
+	return b.String() + ")"
+}
+
+// A tree that is printed and read again is the same.
+func FuzzSyntax(f *testing.F) {
+	sourcetest.AddSeeds[[]byte](f, configSeeds...)
+	f.Fuzz(func(t *testing.T, src []byte) {
+		root, bad := syntax.Parse("f", src)
+		if bad != nil {
+			sourcetest.Require(t, bad.Text != "" && bad.File == "f", "diagnostic without text or file: %+v", bad)
+			return
+		}
+		var b strings.Builder
+		if strings.HasPrefix(strings.TrimSpace(string(src)), "{") {
+			printNode(&b, root, ":")
+		} else {
+			printEntries(&b, root, "=")
+		}
+		again, bad := syntax.Parse("f", []byte(b.String()))
+		sourcetest.Require(t, bad == nil, "printed, it is bad: %s\n%s", bad, b.String())
+		sourcetest.Equal(t, shape(again), shape(root))
 	})
 }

@@ -56,83 +56,20 @@ func TestLarderFileContents(t *testing.T) {
 		"/etc/encrypted.key": block("ENCRYPTED PRIVATE KEY", []byte("no")),
 		"/etc/old.key":       "-----BEGIN EC PRIVATE KEY-----\nProc-Type: 4,ENCRYPTED\nDEK-Info: AES-128-CBC,00\n\nbm8=\n-----END EC PRIVATE KEY-----\n",
 	}
-	for _, tt := range []struct{ body, want string }{
-		// Contents of a host block.
-		{``, ""},
-		{`ca_file = "ca.pem"`, ""},
-		{`ca_file = "~/ca.pem"`, ""},
-		{`client_certificate = "client.pem" client_key = "client.key"`, ""},
-		{`client_certificate = "both.pem"`, ""},
-		{`headers = { "X-Team" = "platform" Cookie = "sesame" x = 5 }`, ""},
-		{`headers { X-Team = "sesame" }`, ""},
-		{`send_token_to_archives = true`, ""},
-		{`token_server = "auth.example.com:8443"`, ""},
-
-		// Names.
-		{`cafile = ""`, `1:19: unknown setting "cafile" (did you mean "ca_file"?)`},
-		{`CA_File = "ca.pem"`, `1:19: unknown setting "CA_File" (did you mean "ca_file"?)`},
-		{`services = {}`, `1:19: unknown setting "services" (the settings of a host are ca_file, client_certificate, client_key, headers, send_token_to_archives, token_server)`},
-		{"ca_file = \"ca.pem\"\nca_file = \"ca.pem\"", "2:1: ca_file is set twice; first at line 1"},
-
-		// Types.
-		{`ca_file = ["ca.pem"]`, "1:29: ca_file must be a string, not a list (write it in double quotes)"},
-		{`ca_file = ""`, "1:29: ca_file is empty"},
-		{`send_token_to_archives = "true"`, "1:44: send_token_to_archives must be a boolean, not a string (write true or false, in lower case and without quotes)"},
-		{`headers = ["X-Team"]`, `1:29: headers must be a map of strings, not a list (write headers = { "NAME" = "VALUE" })`},
-		{`headers "X-Team" {}`, `1:27: headers must be a map of strings, not an object (write headers = { "NAME" = "VALUE" })`},
-		{`headers = { X-Team = ["sesame"] }`, "1:40: header X-Team must be a string, not a list (write it in double quotes)"},
-
-		// Files.
-		{`ca_file = "gone.pem"`, "1:29: ca_file /etc/gone.pem: file does not exist (relative paths start from the directory of this file)"},
-		{`ca_file = "/gone.pem"`, "1:29: ca_file /gone.pem: file does not exist"},
-		{`ca_file = "huge.pem"`, "1:29: ca_file /etc/huge.pem: larger than 1048576 bytes"},
-		{`ca_file = "empty.pem"`, "1:29: ca_file /etc/empty.pem: contains no certificate (it must be in PEM form, which starts with -----BEGIN CERTIFICATE-----)"},
-		{`ca_file = "bad.pem"`, "1:29: ca_file /etc/bad.pem: certificate 2: malformed certificate"},
-		{`ca_file = "cut.pem"`, "1:29: ca_file /etc/cut.pem: only 1 of 2 certificates can be read"},
-		{`client_key = "client.key"`, "1:32: client_key without client_certificate (add client_certificate, or leave both out)"},
-		{`client_certificate = "client.pem" client_key = "gone.key"`, "1:66: client_key /etc/gone.key: file does not exist (relative paths start from the directory of this file)"},
-		{`client_certificate = "client.pem"`, "1:40: client_certificate /etc/client.pem: contains no readable key (it must be in PEM form, such as -----BEGIN PRIVATE KEY-----)"},
-		{`client_certificate = "client.pem" client_key = "other.key"`, "1:66: client_key /etc/other.key: the key does not match the certificate"},
-		{`client_certificate = "client.pem" client_key = "encrypted.key"`, "1:66: client_key /etc/encrypted.key: the key is encrypted (decrypt it into a file that only you may read: openssl pkey -in FILE -out FILE)"},
-		{`client_certificate = "client.pem" client_key = "old.key"`, "1:66: client_key /etc/old.key: the key is encrypted (decrypt it into a file that only you may read: openssl pkey -in FILE -out FILE)"},
-
-		// Headers.
-		{`headers = { authorization = "sesame" }`, "1:31: header Authorization cannot be set here (put a token into a credentials block of the CLI configuration, a password into the netrc file)"},
-		{`headers = { Proxy-Authorization = "sesame" }`, "1:31: header Proxy-Authorization cannot be set here (put user and password into the URL in HTTPS_PROXY)"},
-		{`headers = { user-agent = "sesame" }`, "1:31: header User-Agent cannot be set here (add to it with TF_APPEND_USER_AGENT)"},
-		{`headers = { host = "sesame" }`, "1:31: header Host cannot be set here (remove it: larder sets this header itself)"},
-		{`headers = { "X Team" = "sesame" }`, `1:31: "X Team" cannot be the name of a header`},
-		{`headers = { "X-Team" = "sesame\nX: y" }`, "1:42: header X-Team has characters that cannot be sent (it must be one line)"},
-		{`headers = { X-Team = "sesame" x-team = "sesame" }`, "1:49: header X-Team is set twice (case is ignored)"},
-	} {
-		_, diags := load(own(`host "a.example" {`+tt.body+"}", files), terraform)
-		sourcetest.Equal(t, said(diags), tt.want, tt.body)
-	}
+	eachPair(t, "own_host_contents.txtar", func(body string) string {
+		_, diags := load(own(`host "a.example" {`+body+"}", files), terraform)
+		return said(diags)
+	})
 }
 
 func TestLarderFileHostBlocks(t *testing.T) {
-	for _, tt := range []struct{ src, want string }{
-		{"", ""},
-		{`{"host": {"a.example": {"headers": {"X-Team": "sesame"}, "send_token_to_archives": true}}}`, ""},
-		{"host \"a.example\" {}\nhost \"a.example:8443\" {}", ""},
-		{"host \"a.example\" {}\nhost \"A.example:443\" {}", "2:6: second block for host a.example; the first is at line 1 (put all settings of a host into one block)"},
-		{`host {}`, `1:1: host has no label (write host "…" { … })`},
-		{`host { send_token_to_archives = true }`, `1:8: host has no label (write host "…" { … })`},
-		{`host "a.example" "b.example" {}`, "1:18: host takes one label (leave it out)"},
-		{`host "https://a.example/" {}`, `1:6: host name "https://a.example/": a URL, not a host name (give just the host name, without scheme and path)`},
-		{`host = "a.example"`, "1:8: host must be a block with a label, not a string"},
-		{`hosts "a.example" {}`, `1:1: unknown setting "hosts" (did you mean "host"?)`},
-		{`credentials "a.example" { token = "sesame" }`, `1:1: unknown setting "credentials" (this file has host "…" { … }, policy { … } and provider_installation { … } blocks, keep_archives_mb and engine; everything else belongs in the CLI configuration)`},
-		{`host "a.example" {`, `1:20: missing "}"`},
-		{`host "a.example" { headers = { X = sesame } }`, "1:36: unexpected word or character (write strings in double quotes, booleans as true or false)"},
-		{`[]`, `1:1: unexpected "["`},
-		{"\xef\xbb\xbf", "1:1: starts with a byte-order mark (save the file as UTF-8 without a byte-order mark)"},
-		{strings.Repeat("#", 1<<20+1), "larger than 1048576 bytes"},
-	} {
-		_, diags := load(own(tt.src, nil), terraform)
-		got := said(diags)
-		sourcetest.Expect(t, got == tt.want, "%.80s\ngot  %s\nwant %s", tt.src, got, tt.want)
+	reports := func(src string) string {
+		_, diags := load(own(src, nil), terraform)
+		return said(diags)
 	}
+	eachPair(t, "own_host_blocks.txtar", reports)
+	sourcetest.Equal(t, reports("\xef\xbb\xbf"), "1:1: starts with a byte-order mark (save the file as UTF-8 without a byte-order mark)")
+	sourcetest.Equal(t, reports(strings.Repeat("#", 1<<20+1)), "larger than 1048576 bytes")
 }
 
 // The methods in Larder's own file apply to both engines, and its errors are those of a file that no other program reads.

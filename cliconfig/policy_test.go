@@ -16,53 +16,17 @@ import (
 
 // Larder accepts no policy with a mistake in it: without the rule, more would be allowed.
 func TestPolicy(t *testing.T) {
-	const quotes = " (write it in double quotes)"
-	const noRule = `1:1: the policy has no rule (write one, such as deny = ["acme/legacy"], or remove the block)`
-	for _, tt := range []struct{ src, want string }{
-		{`allow = ["hashicorp/*", "*/*/*"] deny = ["acme/widget"]`, ""},
-		{`versions = { "acme/widget" = "!= 1.2.3" } reason = "it deletes buckets" contact = "ask #platform"`, ""},
-		{`min_age "7d" { except = ["hashicorp/*"] }`, ""},
-		{`min_age = "2w"`, ""},
-		{`require_signed = false`, ""},
-		{`engines = { terraform = ">= 1.11", tofu = "~> 1.12" }`, ""},
-		{`platforms = ["linux_amd64", "darwin_arm64"]`, ""},
-
-		{`alow = []`, `1:10: unknown setting "alow" (did you mean "allow"?)`},
-		{`allow = []`, `1:18: allow must have at least one item (add one, or remove allow)`},
-		{``, noRule},
-		{`allow = "acme/*"`, `1:18: allow must be a list of strings, not a string (write allow = ["…"])`},
-		{`deny = ["widget"]`, `1:18: provider pattern "widget": not of the form [HOST/]NAMESPACE/TYPE (*/* means all providers of the default registries, */*/* those of all registries)`},
-		{`versions = { "acme/widget" = "!= x" }`, `1:39: version constraint "!= x" has a wildcard (a constraint such as "~> 1.0" allows all of 1.x)`},
-		{`versions = { "acme/widget" = 1 }`, "1:39: the versions of acme/widget must be a string, not a number" + quotes},
-		{`min_age = "7"`, `1:10: min_age is a number of hours, days or weeks, not "7" (write it as in "12h", "7d" or "2w")`},
-		{`min_age = "0d"`, `1:10: min_age must be more than 0d (leave min_age out to allow every age)`},
-		{`min_age = 7`, `1:20: min_age must be a string or a block with a label, not a number (write min_age = "7d", or min_age "7d" { except = ["hashicorp/*"] })`},
-		{`min_age "7d" { excep = [] }`, `1:25: unknown setting "excep" (did you mean "except"?)`},
-		{`require_signed = "yes"`, "1:27: require_signed must be a boolean, not a string (write true or false, in lower case and without quotes)"},
-		{`engines = { opentofu = ">= 1" }`, `1:22: engine is terraform or tofu, not "opentofu" (write "terraform" or "tofu")`},
-		{`engines = { tofu = "1.x" }`, `1:29: version constraint "1.x" has a wildcard (a constraint such as "~> 1.0" allows all of 1.x)`},
-		{`engines = {}`, `1:20: engines must have at least one item (add one, or remove engines)`},
-		{`engines = { tofu = ">= 1.10", tofu = ">= 0" }`, `1:40: tofu is set twice (write all conditions into one string, as in ">= 1.11, < 2.0")`},
-		{"platforms = [" + strings.Repeat(`"linux_amd64", `, 50) + "]\n}\npolicy {\nplatforms = [\"linux_arm64\"]", "4:1: platforms has more than 50 items in this file"},
-		{`trusted_keys = { "*/*/*" = [` + strings.Repeat(`"C874011F0AB405110D02105534365D9472D7468F", `, 201) + "] }", "1:10: trusted_keys has more than 200 keys"},
-		{`platforms = ["linux"]`, `1:23: ` + platformError(t, "linux")},
-		{`reason = "a\u001b[2Jb"`, "1:19: reason has characters that cannot be shown (write it as one line)"},
-		{`contact = "` + strings.Repeat("x", 501) + `"`, "1:20: contact has more than 500 characters (put the details into a document and name it here)"},
-		{"reason = \"a\"\nreason = \"b\"", "2:1: reason is set twice; first at line 1"},
-	} {
-		_, ds := cliconfig.Load(t.Context(), own("policy { "+tt.src+" }", nil), terraform, cliconfig.Options{})
-		sourcetest.Equal(t, said(ds), tt.want, tt.src)
+	reports := func(src string) string {
+		_, ds := load(own("policy { "+src+" }", nil), terraform)
+		return said(ds)
 	}
+	eachPair(t, "policies.txtar", reports)
+	keys := strings.Repeat(`"C874011F0AB405110D02105534365D9472D7468F", `, 201)
+	sourcetest.Equal(t, reports(`trusted_keys = { "*/*/*" = [`+keys+"] }"), "1:10: trusted_keys has more than 200 keys")
 	for _, src := range []string{`policy = "x"`, `policy "x" {}`} {
 		_, ds := load(own(src, nil), terraform)
 		sourcetest.Equal(t, said(ds), "1:1: policy must be a block without labels (write policy { … })", src)
 	}
-}
-
-func platformError(t *testing.T, text string) string {
-	_, err := sources.ParsePlatform(text)
-	sourcetest.Expect(t, err != nil, "%s is a platform", text)
-	return hinted(err)
 }
 
 // The file of the site applies beside that of the user, whatever flags and variables name.

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/larder-cli/larder/cmd/larder/line"
 	"github.com/larder-cli/larder/sources/sourcetest"
@@ -97,41 +98,34 @@ func FuzzCommandLine(f *testing.F) {
 
 // Mistyped commands and flags have a hint with the right one.
 func TestSuggestions(t *testing.T) {
-	for typed, want := range map[string]string{
-		"instal":                      `unknown command "instal"|did you mean "install"?`,
-		"cache prnue --yes":           `unknown command "cache prnue"|did you mean "cache prune"?`,
-		"help instal":                 `unknown command "instal"|did you mean "install"?`,
-		"export":                      `unknown command "export"|did you mean "cache export"?`,
-		"providers lock":              `unknown command "providers lock"|did you mean "lock"?`,
-		"list":                        `unknown command "list"|did you mean "cache list" or "versions"?`,
-		"wyh":                         `unknown command "wyh"|did you mean "why"?`,
-		"prune":                       `unknown command "prune"|did you mean "mirror prune" or "cache prune"?`,
-		"mirror stats":                `unknown command "mirror stats"|did you mean "cache stats"?`,
-		"mirror help":                 `unknown command "mirror help"|did you mean "help mirror"?`,
-		"mirror teleport":             `unknown command "mirror teleport"|larder help mirror lists its commands`,
-		"teleport":                    `unknown command "teleport"|larder help lists the commands`,
-		"install --upgrdae":           `unknown flag "--upgrdae" for larder install|did you mean "--upgrade"?`,
-		"install --newest":            `unknown flag "--newest" for larder install|it is a flag of larder prefetch, larder mirror sync and larder bundle create`,
-		"install -uRz":                `unknown flag "-uRz" for larder install|larder help install lists its flags`,
-		"install --check":             `unknown flag "--check" for larder install|it is a flag of larder lock and larder outdated`,
-		"install --teleport":          `unknown flag "--teleport" for larder install|larder help install lists its flags`,
-		"--lockfile=readonly install": `unknown flag "--lockfile"|write it after the command, as in larder install --lockfile`,
-		"-xyz":                        `unknown flag "-xyz"|larder help flags lists the flags of every command`,
-		"install --jobs many":         `--jobs: "many" is not a whole number|larder help flags describes it`,
-		"install --lock-timeout 5":    `--lock-timeout: "5" is not a time, such as 30s or 5m|larder help flags describes it`,
-		"install --platform":          `--platform needs a value|write it after the flag, as in --platform linux_amd64`,
-		"install --platform --quiet":  `--platform needs a value|write it after the flag, as in --platform linux_amd64`,
-		"install --exclude -old":      `--exclude needs a value|write it after the flag, as in --exclude GLOB`,
-		"install --platform amd64":    `platform "amd64" is unknown|write it as OS_ARCH, such as linux_amd64 or darwin_arm64`,
-		"lock --platform linux_amd46": `platform "linux_amd46" is unknown|did you mean "linux_amd64"?`,
-		"lock --platform beos_m68k":   `platform "beos_m68k" is unknown|write it as OS_ARCH, such as linux_amd64 or darwin_arm64`,
-		"lock --engine tofuu":         `--engine is auto, terraform or tofu, not "tofuu"|did you mean "tofu"?`,
-	} {
+	lines := slices.Collect(strings.Lines(string(sourcetest.ReadFile(t, "testdata/mistyped.txt"))))
+	for entry := range slices.Chunk(lines, 3) { // what is typed, the error and the hint
+		typed := strings.TrimSpace(entry[0])
 		var stdout, stderr bytes.Buffer
-		status := runLine(t.Context(), append([]string{"larder"}, strings.Fields(typed)...), &stdout, &stderr)
-		text, hint, _ := strings.Cut(want, "|")
-		sourcetest.Equal(t, stderr.String(), "larder: error: "+text+"\nhint: "+hint+"\n", typed)
+		status := runLine(t.Context(), strings.Fields(typed), &stdout, &stderr)
+		want := "larder: " + strings.TrimSpace(entry[1]) + "\n" + strings.TrimSpace(entry[2]) + "\n"
+		sourcetest.Equal(t, stderr.String(), want, typed)
 		sourcetest.Equal(t, status, exitUsage, typed)
 		sourcetest.Equal(t, stdout.String(), "", typed)
+	}
+}
+
+func TestParseSize(t *testing.T) {
+	for text, want := range map[string]int64{
+		"20G": 20e9, "1.5gb": 1.5e9, "512MiB": 512 << 20, "2Ti": 2 << 40, "7": 0, "7B": 7, "1k": 1000,
+		"": 0, "0": 0, "-1G": 0, "G": 0, "1X": 0, "1GG": 0, "NaN": 0, "Inf": 0, "1e30": 0, "0.1": 0,
+	} {
+		got, err := line.ParseSize(text)
+		sourcetest.Expect(t, got == want && (err == nil) == (want > 0), "%q is %d, %v; want %d", text, got, err, want)
+	}
+}
+
+func TestParseAge(t *testing.T) {
+	for text, want := range map[string]time.Duration{
+		"30d": 30 * 24 * time.Hour, "2w": 14 * 24 * time.Hour, "90m": 90 * time.Minute, "1h30m": 90 * time.Minute,
+		"": 0, "d": 0, "0d": 0, "-1d": 0, "30": 0, "1.5d": 0, "99999999d": 0, "-2h": 0,
+	} {
+		got, err := line.ParseAge(text)
+		sourcetest.Expect(t, got == want && (err == nil) == (want > 0), "%q is %s, %v; want %s", text, got, err, want)
 	}
 }

@@ -28,7 +28,7 @@ func TestConfinedInitSucceeds(t *testing.T) {
 	sourcetest.EachEngine(t, func(t *testing.T, e sources.Engine) {
 		program := sourcetest.OnPath(t, string(e))
 		succeeded, computes := 0, e == sources.OpenTofu
-		for _, p := range sourcetest.ProgramsOnPath() {
+		for _, p := range releasesOnPath() {
 			var minor int
 			_, err := fmt.Sscanf(p.Version, "1.%d", &minor)
 			sourcetest.Check(t, err)

@@ -26,46 +26,56 @@ import (
 // The test prints the complete situation of each difference.
 func TestAgreesWithTheEngines(t *testing.T) {
 	t.Parallel()
-	sourcetest.Judged(t)
-	withEachProgram(t, "install", 500, 200, func(t *testing.T, p sourcetest.Program, kind string, seed uint64) (notes []string) {
+	onlyRecorded(t)
+	withEachProgram(t, "install", 500, 200, func(t *testing.T, p engineRelease, kind string, seed uint64) (notes []string) {
 		s := generate(seed, p.Engine)
-		c := &comparison{judge: sourcetest.NewJudge(t, p, kind, fmt.Sprint(seed), s), scene: newScene(t, s)}
+		c := &comparison{judge: newJudge(t, p, kind, fmt.Sprint(seed), s), scene: newScene(t, s)}
 		c.compare()
 		return c.notes
 	})
 }
 
 // withEachProgram runs a test with each release of an engine in its situations, and logs the totals: so many of a
-// release whose records are complete, and so many of the others. With the flag -situations, it runs the engines on PATH in those.
-func withEachProgram(t *testing.T, kind string, complete, some int, test func(t *testing.T, p sourcetest.Program, kind string, seed uint64) (notes []string)) {
-	programs, seeds := sourcetest.Programs, requested(t)
+// release whose records are complete, and so many of the others. Each run makes a sample of half of them. With the flag
+// -situations, it runs the engines on PATH in those.
+func withEachProgram(t *testing.T, kind string, complete, some int, test func(t *testing.T, p engineRelease, kind string, seed uint64) (notes []string)) {
+	programs, seeds := engineReleases, requested(t)
 	if len(seeds) > 0 {
 		kind = "" // these are not on record
 	}
-	if len(seeds) > 0 || sourcetest.Records() {
-		programs = sourcetest.ProgramsOnPath()
+	if len(seeds) > 0 || records.on {
+		programs = releasesOnPath()
 	}
 	for _, p := range programs {
 		t.Run(p.String(), func(t *testing.T) {
 			number := complete
-			if !p.Complete() {
+			if !p.complete() {
 				number = some
 			}
 			seeds := seeds
 			for seed := uint64(1); *situations == "" && len(seeds) < number; seed++ {
 				seeds = append(seeds, seed)
 			}
+			oneOf := uint64(2)
+			if testing.Short() {
+				oneOf = 20 // the race detector takes most of the time
+			}
 			var all tally
+			made := 0
 			t.Run("situations", func(t *testing.T) {
 				for _, seed := range seeds {
 					name := fmt.Sprint(seed)
-					if testing.Short() && (seed+sourcetest.Seed())%20 != 0 {
-						continue // the race detector takes most of the time
+					if kind != "" {
+						if other, ok := sameAs(t, p, kind, name); ok {
+							all.add([]string{"as " + other.String()})
+							continue
+						}
+						if !sourcetest.Drawn(p.String()+kind+name, oneOf) {
+							all.add([]string{"not in the sample"})
+							continue
+						}
 					}
-					if other, ok := sourcetest.SameAs(t, p, kind, name); ok && kind != "" {
-						all.add([]string{"as " + other.String()})
-						continue
-					}
+					made++
 					t.Run(name, func(t *testing.T) {
 						t.Parallel()
 						all.add(test(t, p, kind, seed))
@@ -73,6 +83,7 @@ func withEachProgram(t *testing.T, kind string, complete, some int, test func(t 
 				}
 			})
 			t.Log(all.String())
+			sourcetest.Count(t, made, all.counts["not in the sample"])
 		})
 	}
 }
@@ -122,7 +133,7 @@ func (a *tally) String() string {
 
 // An outcome is the result of a program in a situation.
 type outcome struct {
-	program  sourcetest.Program // the engine; the zero Program is Larder
+	program  engineRelease // the engine; the zero Program is Larder
 	status   int
 	output   string
 	before   string // output of an earlier run; empty if there was none
@@ -138,7 +149,7 @@ type packages map[string]map[string]string
 // A comparison is a run of both programs in one situation.
 type comparison struct {
 	*scene
-	judge  *sourcetest.Judge
+	judge  *judge
 	notes  []string
 	before string // Larder's output of an earlier run
 
@@ -150,7 +161,7 @@ func (c *comparison) compare() {
 	c.restore(c.engineStart)
 	c.spoil()
 	want := c.result(c.engine(false))
-	want.program = c.judge.Program
+	want.program = c.judge.engineRelease
 	c.resume(c.larderStart)
 	c.spoil()
 	got := c.result(c.ours(c.larderArgs()...))
@@ -272,7 +283,7 @@ func (c *comparison) surroundings() (dir string, env []string) {
 // engine runs init, for the first time or again.
 func (c *comparison) engine(again bool) (output string, status int) {
 	dir, env := c.surroundings()
-	return c.judge.Run(sourcetest.EngineRun{Base: c.dir, Dir: dir, Env: env, Args: c.engineArgs(again), World: c.world})
+	return c.judge.run(engineRun{Base: c.dir, Dir: dir, Env: env, Args: c.engineArgs(again), World: c.world})
 }
 
 // ours runs Larder.
@@ -602,8 +613,8 @@ func more(than, lock string) bool {
 
 // older reports whether a release does what later releases of its engine don't: it can't read a key, crashes, takes two
 // pre-releases for one, lacks a flag, or writes fewer hashes.
-func older(p sourcetest.Program, output, theirs, ours string) bool {
-	if p.Complete() {
+func older(p engineRelease, output, theirs, ours string) bool {
+	if p.complete() {
 		return false
 	}
 	lines := strings.Split(ours, "\n")

@@ -2,11 +2,9 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
-	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -33,10 +31,10 @@ type workplace struct {
 	t         *testing.T
 	world     *sourcetest.World
 	engine    sources.Engine
-	terraform string            // the path of the engine, if it runs
-	judge     *sourcetest.Judge // what it does on record, if it doesn't
-	base      string            // everything is in it
-	dir       string            // the root module's
+	terraform string // the path of the engine, if it runs
+	judge     *judge // what it does on record, if it doesn't
+	base      string // everything is in it
+	dir       string // the root module's
 	env       []string
 }
 
@@ -44,15 +42,15 @@ type workplace struct {
 // are lines of a provider_installation block.
 func newWorkplace(t *testing.T, engine sources.Engine, methods ...string) *workplace {
 	t.Helper()
-	sourcetest.Judged(t)
+	onlyRecorded(t)
 	executable := sourcetest.ReadFile(t, sourcetest.Provider(t))
 	return furnished(&workplace{t: t, engine: engine, terraform: sourcetest.OnPath(t, string(engine))}, string(executable), methods)
 }
 
 // newJudged makes a workplace for an engine whose runs are on record, under the name of the situation.
-func newJudged(t *testing.T, p sourcetest.Program, name string, methods ...string) *workplace {
+func newJudged(t *testing.T, p engineRelease, name string, methods ...string) *workplace {
 	t.Helper()
-	return furnished(&workplace{t: t, engine: p.Engine, judge: sourcetest.NewJudge(t, p, "accept", name, nil)}, "runs\n", methods)
+	return furnished(&workplace{t: t, engine: p.Engine, judge: newJudge(t, p, "accept", name, nil)}, "runs\n", methods)
 }
 
 func furnished(w *workplace, executable string, methods []string) *workplace {
@@ -126,15 +124,9 @@ func (w *workplace) tf(env []string, args ...string) string {
 		w.must(err)
 		return out
 	}
-	out, status := w.theirs(env, args...)
+	out, status := w.judge.run(engineRun{Base: w.base, Dir: w.dir, Env: append(slices.Clone(w.env), env...), Args: args, World: w.world})
 	sourcetest.Require(w.t, status == 0, "%s %s: exit status %d\n%s", w.engine, args, status, out)
 	return out
-}
-
-// theirs returns what is on record of the engine.
-func (w *workplace) theirs(env []string, args ...string) (output string, status int) {
-	w.t.Helper()
-	return w.judge.Run(sourcetest.EngineRun{Base: w.base, Dir: w.dir, Env: append(slices.Clone(w.env), env...), Args: args, World: w.world})
 }
 
 func (w *workplace) install(env []string, args ...string) string {
@@ -266,12 +258,12 @@ var links = [][]string{{"--link", "hardlink"}, {"--link", "symlink"}, {"--link",
 // all this.
 func TestEnginesAcceptWhatIsInstalled(t *testing.T) {
 	t.Parallel()
-	sourcetest.EachProgram(t, func(t *testing.T, p sourcetest.Program) {
+	eachRelease(t, func(t *testing.T, p engineRelease) {
 		for i, method := range methods {
 			for j, link := range links {
 				cached := (i + j) % 4 // so that each method meets each link and each cache
 				name := fmt.Sprintf("%s, %s, cache %02b", method.name, strings.Join(link, " "), cached)
-				if _, ok := sourcetest.SameAs(t, p, "accept", name); ok {
+				if _, ok := sameAs(t, p, "accept", name); ok {
 					continue
 				}
 				t.Run(name, func(t *testing.T) {
@@ -320,7 +312,7 @@ func (w *workplace) acceptsInstalled(method method, link []string, cached caches
 
 // A plugin cache that one program has filled is complete for the other program.
 func TestSharesTheCacheWithEngines(t *testing.T) {
-	sourcetest.EachProgram(t, func(t *testing.T, p sourcetest.Program) {
+	eachRelease(t, func(t *testing.T, p engineRelease) {
 		for _, larderFirst := range []bool{false, true} {
 			name := fmt.Sprintf("shared cache, larder first %t", larderFirst)
 			t.Run(name, func(t *testing.T) {
@@ -358,7 +350,7 @@ func TestSharesTheCacheWithEngines(t *testing.T) {
 
 // Larder does not change packages that an engine has installed.
 func TestAcceptsWhatEnginesInstalled(t *testing.T) {
-	sourcetest.EachProgram(t, func(t *testing.T, p sourcetest.Program) {
+	eachRelease(t, func(t *testing.T, p engineRelease) {
 		t.Parallel()
 		w := newJudged(t, p, "installed by the engine", "direct {}")
 		w.init(nil)
@@ -376,7 +368,7 @@ func TestAcceptsWhatEnginesInstalled(t *testing.T) {
 
 // A working directory can be moved, or mounted elsewhere without the cache.
 func TestEnginesAcceptMovedDirectory(t *testing.T) {
-	sourcetest.EachProgram(t, func(t *testing.T, p sourcetest.Program) {
+	eachRelease(t, func(t *testing.T, p engineRelease) {
 		t.Parallel()
 		w := newJudged(t, p, "moved", "direct {}")
 		w.install(nil, "--link", "hardlink")
@@ -389,22 +381,17 @@ func TestEnginesAcceptMovedDirectory(t *testing.T) {
 	})
 }
 
-// Engines select the locked versions, and do not change the lock file.
-func TestEnginesAgreeWithTheLockFile(t *testing.T) {
-	sourcetest.EachProgram(t, func(t *testing.T, p sourcetest.Program) {
-		t.Parallel()
-		w := newJudged(t, p, "lock file", "direct {}")
-		w.install(nil)
-		lock := w.locked()
-		out := w.tf(nil, "version", "-json")
-		var version struct {
-			Selections map[string]string `json:"provider_selections"`
+// requiring is the configuration of a module that requires providers, each
+// with its constraints.
+func requiring(providers ...string) string {
+	text := "terraform {\n  required_providers {\n"
+	for _, p := range providers {
+		name, constraints, _ := strings.Cut(p, " ")
+		text += "    " + name + " = {\n      source = \"example.test/acme/" + name + "\"\n"
+		if constraints != "" {
+			text += "      version = \"" + constraints + "\"\n"
 		}
-		w.must(json.Unmarshal([]byte(out), &version))
-		want := map[string]string{testProvider: "1.2.0"}
-		sourcetest.Expect(t, maps.Equal(version.Selections, want), "version finds %v, want %v", version.Selections, want)
-		w.tf(nil, "providers", "lock", "-platform="+runtime.GOOS+"_"+runtime.GOARCH)
-		now := w.locked()
-		sourcetest.Expect(t, now == lock, "providers lock makes\n%s\nof\n%s", now, lock)
-	})
+		text += "    }\n"
+	}
+	return text + "  }\n}\n"
 }

@@ -42,8 +42,8 @@ func TestDocumentsAgreeWithTheCode(t *testing.T) {
 
 // Documents name the releases that Larder is compared with.
 func TestDocumentsNameTheEngines(t *testing.T) {
-	for _, p := range sourcetest.Programs {
-		if !p.Complete() {
+	for _, p := range engineReleases {
+		if !p.complete() {
 			continue
 		}
 		for _, name := range []string{"README.md", "docs/deviations.md", "docs/support.md"} {

@@ -143,7 +143,7 @@ var doors = map[string][]string{
 	"github.com/hashicorp/terraform-svchost": {"sources"},
 	"github.com/klauspost/compress":          {"sources/archive/inflate"},
 	"github.com/minio/minio-go":              {"sources/bucket"},
-	"github.com/rogpeppe/go-internal":        {"cmd/larder", "cmd/larder/job/install", "cmd/larder/site", "cmd/larder/site/sitetest", "installer/modules"}, // tests as archives, and diffs
+	"github.com/rogpeppe/go-internal":        {"cliconfig", "cmd/larder", "cmd/larder/job/install", "cmd/larder/site", "cmd/larder/site/sitetest", "installer/modules"}, // tests as archives, and diffs
 	"github.com/urfave/cli":                  {"cmd/larder/line"},
 	"github.com/mattn/go-shellwords":         {"cliconfig", "cliconfig/programs"}, // what engines use, in their version
 	"github.com/zclconf/go-cty":              {"installer/lockfile", "installer/modules", "sources/oci"},

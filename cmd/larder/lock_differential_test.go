@@ -86,7 +86,7 @@ func (l *lockTrial) hold(c *court) {
 	if want.status == 0 && len(differences) == 0 && len(after) == 0 {
 		after = append(after, l.check(c, from, theirs)...)
 	}
-	if len(after) > 0 && !l.twofold() && c.judge.Complete() {
+	if len(after) > 0 && !l.twofold() && c.judge.complete() {
 		c.Errorf("%s\n%s", strings.Join(after, "\n"), inFull(l)) // not explained by a deviation
 	}
 	differences = append(differences, after...)

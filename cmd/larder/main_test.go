@@ -39,11 +39,16 @@ func TestMain(m *testing.M) {
 	}
 	// Most tests wait for programs that wait for servers. The command line takes precedence.
 	_ = commandline.Set("test.parallel", strconv.Itoa(4*runtime.GOMAXPROCS(0)))
+	commandline.BoolVar(&records.on, "record", false, "run the engines on PATH, and record what they do in testdata/engines")
+	commandline.Parse()
+	if records.on {
+		_ = os.Setenv("LARDER_FAULTS", "all")
+	}
 	bin, err := installTestBinary()
 	if err != nil {
 		log.Fatal(err)
 	}
-	status := sourcetest.Sampling{M: m, InMemory: true}.Run()
+	status := endRecords(sourcetest.Sampling{M: m, InMemory: true}.Run())
 	if err := endWorkers(); err != nil && status == 0 {
 		log.Printf("a worker: %v", err)
 		status = 1

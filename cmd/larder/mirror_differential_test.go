@@ -98,7 +98,7 @@ func (m *mirrorTrial) hold(c *court) {
 	if got.status == 0 && !m.Republished && m.HiddenAt == "" { // else what is in the mirror need not be what is signed now
 		after = append(after, m.followUp(c, ours)...)
 	}
-	if len(after) > 0 && !c.judge.Complete() {
+	if len(after) > 0 && !c.judge.complete() {
 		differences = append(differences, after...) // perhaps an older release can't read a key
 	} else if len(after) > 0 {
 		c.Errorf("%s\n%s", strings.Join(after, "\n"), inFull(m)) // not explained by a deviation

@@ -254,7 +254,7 @@ func TestRequestsAreFew(t *testing.T) {
 		got := m.count(kind)
 		sourcetest.Expect(t, got == want, "%s: asked %d times, want %d", kind, got, want)
 	}
-	if made, _ := m.world.Registry.Connections(); made != 2 {
+	if made := m.world.Registry.Connections(); made != 2 {
 		t.Errorf("%d connections, want one for all documents and one for archives that come one after another", made)
 	}
 }

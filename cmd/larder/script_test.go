@@ -120,12 +120,14 @@ func TestScripts(t *testing.T) {
 			}
 			continue
 		}
-		for _, e := range sourcetest.EngineSample(t, script) {
-			byEngine[e] = append(byEngine[e], script)
+		for _, e := range sourcetest.Engines {
+			if sourcetest.DrawsEngine(t, script, e) {
+				byEngine[e] = append(byEngine[e], script)
+			}
 		}
 	}
 	testscript.Run(t, params)
-	for _, p := range sourcetest.ProgramsOnPath() {
+	for _, p := range releasesOnPath() {
 		params.Files = linksFor(t, p.Engine, byEngine[p.Engine])
 		params.Setup = func(env *testscript.Env) error {
 			env.Setenv("ENGINE", string(p.Engine))

@@ -10,7 +10,6 @@ import (
 	"testing"
 
 	"github.com/larder-cli/larder/cachedir"
-	"github.com/larder-cli/larder/fsmirror"
 	"github.com/larder-cli/larder/fsmirror/builder"
 	"github.com/larder-cli/larder/installer"
 	"github.com/larder-cli/larder/installer/acquire"
@@ -39,7 +38,7 @@ func newServedMirror(t *testing.T, release sourcetest.Release, opts installer.Op
 	t.Helper()
 	w := sourcetest.New(t)
 	m := &servedMirror{T: t, world: w, client: fetch.New(fetch.Options{Transport: w.Client().Transport}), dir: t.TempDir(), opts: opts}
-	release.Platforms = fourPlatforms
+	release.Platforms = []string{"darwin_arm64", "linux_amd64", "linux_arm64", "windows_amd64"}
 	w.Add(servedProvider, "1.0.0", release)
 	w.Mirror.ServeDir(m.dir)
 	m.sync(m.registry(), m.dir)
@@ -109,84 +108,6 @@ func fingerprint(k *sourcetest.Key) sources.Fingerprint {
 	packet := k.Binary()
 	body := packet[2 : 2+int(packet[1])]
 	return sources.Fingerprint(fmt.Sprintf("%X", sha1.Sum(append([]byte{0x99, 0, byte(len(body))}, body...))))
-}
-
-// A mirror has the same results over HTTP as from its directory. If the key is known, these are the
-// results of the origin registry too.
-func TestServedMirrorIsAsGoodAsTheDirectory(t *testing.T) {
-	for _, test := range []struct {
-		name             string
-		release          sourcetest.Release
-		trust            trust.Options
-		origin, mirrored sources.Verdict
-	}{
-		{"HashiCorp", sourcetest.Release{}, trust.Options{HashiCorpKey: fingerprint(sourcetest.Publisher())}, sources.SignedByHashiCorp, sources.SignedByHashiCorp},
-		{"another publisher", sourcetest.Release{}, trust.Options{}, sources.SelfSigned, sources.MirrorEvidence},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			m := newServedMirror(t, test.release, installer.Options{Options: acquire.Options{Judge: trust.Judge{Options: test.trust}}})
-			again := t.TempDir()
-			m.world.Mirror.Forget()
-			m.sync(m.network(), again)
-			if got := len(m.world.Mirror.Requests(sourcetest.Evidence)); got != 4 {
-				t.Errorf("%d requests for evidence in a sync for two platforms: %v", got, m.world.Mirror.Requests())
-			}
-			sourcetest.Equal(t, servedFiles(t, again), servedFiles(t, m.dir), "a mirror of the mirror differs")
-
-			verdict, want, err := m.install(m.registry())
-			m.must(err)
-			if verdict != test.origin || strings.Count(want, `"zh:`) != len(fourPlatforms) {
-				t.Errorf("the registry: %s\n%s", verdict, want)
-			}
-			trusted := test.mirrored >= sources.SignedByTrusted
-			for name, source := range map[string]sources.Source{"directory": fsmirror.New(m.dir, fsmirror.Options{}), "server": m.network()} {
-				m.world.Mirror.Forget()
-				m.opts.Judge.Require = trust.RequireNothing
-				verdict, lock, err := m.install(source)
-				if err != nil || verdict != test.mirrored || lock != want {
-					t.Errorf("%s: %s, %v\n%s\nwant\n%s", name, verdict, err, lock, want)
-				}
-				m.opts.Judge.Require = trust.RequireTrusted
-				refused := (*trust.NotSignedError)(nil)
-				if _, lock, err := m.install(source); trusted && (err != nil || lock != want) || !trusted && !errors.As(err, &refused) {
-					t.Errorf("%s, with a trusted signature required: %v\n%s", name, err, lock)
-				}
-				wanted := []sourcetest.Kind{sourcetest.Index, sourcetest.Version, sourcetest.Evidence, sourcetest.Evidence, sourcetest.Evidence, sourcetest.Evidence, sourcetest.Archive, sourcetest.Archive}
-				if name == "directory" {
-					wanted = nil
-				}
-				sourcetest.EqualSlices(t, kindsOf(m.world.Mirror.Requests()), wanted, name, "requested")
-			}
-		})
-	}
-}
-
-func kindsOf(requests []sourcetest.Request) (all []sourcetest.Kind) {
-	for _, r := range requests {
-		all = append(all, r.Kind)
-	}
-	return all
-}
-
-// servedFiles lists the files of a mirror with their contents, except records of this machine.
-func servedFiles(t *testing.T, dir string) string {
-	t.Helper()
-	var text strings.Builder
-	for _, pattern := range []string{"*/*/*/*", ".larder/evidence/*/*/*/*/*"} {
-		files, err := filepath.Glob(filepath.Join(dir, filepath.FromSlash(pattern)))
-		sourcetest.Check(t, err)
-		for _, file := range files {
-			data, err := os.ReadFile(file)
-			if err != nil {
-				continue // a directory
-			}
-			if filepath.Ext(file) == ".zip" {
-				data = fmt.Appendf(nil, "%x\n", sha1.Sum(data))
-			}
-			fmt.Fprintf(&text, "%s\n%s\n", strings.TrimPrefix(file, dir), data)
-		}
-	}
-	return text.String()
 }
 
 // Whatever a server does to evidence, no package gets a better verdict than its archive

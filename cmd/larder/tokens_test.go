@@ -39,15 +39,15 @@ func TestTokensOfTheEngines(t *testing.T) {
 	}
 	both := addressHost + " " + serviceHost
 	cases = append(cases, tokenCase{"moved", both, "variables"}, tokenCase{"moved", both, "helper"}, tokenCase{"moved", serviceHost, "helper"})
-	sourcetest.EachProgram(t, func(t *testing.T, p sourcetest.Program) {
+	eachRelease(t, func(t *testing.T, p engineRelease) {
 		for _, c := range cases {
 			t.Run(c.String(), func(t *testing.T) {
 				t.Parallel()
-				want := c.sent(t, func(r sourcetest.EngineRun) (output string, status int) {
+				want := c.sent(t, func(r engineRun) (output string, status int) {
 					r.Args = []string{"init", "-input=false"}
-					return sourcetest.NewJudge(t, p, "tokens", c.String(), nil).Run(r)
+					return newJudge(t, p, "tokens", c.String(), nil).run(r)
 				})
-				got := c.sent(t, func(r sourcetest.EngineRun) (output string, status int) {
+				got := c.sent(t, func(r engineRun) (output string, status int) {
 					output, status = workBoth(t, r.Dir, r.Env, "install", "--engine", string(p.Engine))
 					sourcetest.Equal(t, status, exitDone, output)
 					return output, status
@@ -83,7 +83,7 @@ func bearer(host string) string { return "Bearer for-" + host }
 
 // sent runs a program with an environment, and returns the kinds of requests that it sent, each
 // with the host and the header.
-func (c tokenCase) sent(t *testing.T, run func(sourcetest.EngineRun) (output string, status int)) (sent []string) {
+func (c tokenCase) sent(t *testing.T, run func(engineRun) (output string, status int)) (sent []string) {
 	t.Helper()
 	w := sourcetest.New(t)
 	w.Add(addressHost+"/acme/widget", "1.0.0", sourcetest.Release{Platforms: []string{runtime.GOOS + "_" + runtime.GOARCH}})
@@ -116,7 +116,7 @@ func (c tokenCase) sent(t *testing.T, run func(sourcetest.EngineRun) (output str
 	sourcetest.Check(t, os.WriteFile(filepath.Join(dir, "main.tf"), []byte(requiring("widget")), 0o644))
 	env = append(env, "PATH="+os.Getenv("PATH"), "HOME="+dir)
 	env = append(env, w.Network()...)
-	out, status := run(sourcetest.EngineRun{Base: dir, Dir: dir, Env: env, World: w})
+	out, status := run(engineRun{Base: dir, Dir: dir, Env: env, World: w})
 	sourcetest.Require(t, status == 0, "exit status %d\n%s", status, out)
 	for _, r := range w.Registry.Requests() {
 		sent = append(sent, strings.TrimSpace(fmt.Sprintf("%s %s %s", r.Kind, r.Host, r.Header.Get("Authorization"))))

@@ -155,7 +155,7 @@ type court struct {
 	*testing.T
 	world *sourcetest.World
 	base  string
-	judge *sourcetest.Judge
+	judge *judge
 	lock  string // the lock file that programs find; empty if there is none
 	notes []string
 }
@@ -163,12 +163,12 @@ type court struct {
 // holdTrials runs trials in which it is on record what the releases of engines did: so many of a release whose
 // records are complete, and so many of the others. Draw draws the rest of a trial.
 func holdTrials[T interface{ hold(c *court) }](t *testing.T, kind string, complete, some int, draw func(g *generator, t *trial) T) {
-	sourcetest.Judged(t)
-	withEachProgram(t, kind, complete, some, func(t *testing.T, p sourcetest.Program, kind string, seed uint64) (notes []string) {
+	onlyRecorded(t)
+	withEachProgram(t, kind, complete, some, func(t *testing.T, p engineRelease, kind string, seed uint64) (notes []string) {
 		g := &generator{Rand: rand.New(rand.NewPCG(seed, 13)), situation: &situation{Seed: seed}}
 		c := &court{trial: drawTrial(g, p.Engine), T: t, world: sourcetest.New(t), base: sourcetest.MemoryDir(t)}
 		drawn := draw(g, &c.trial)
-		c.judge = sourcetest.NewJudge(t, p, kind, fmt.Sprint(seed), drawn)
+		c.judge = newJudge(t, p, kind, fmt.Sprint(seed), drawn)
 		c.publish(false)
 		drawn.hold(c)
 		return c.notes
@@ -176,8 +176,10 @@ func holdTrials[T interface{ hold(c *court) }](t *testing.T, kind string, comple
 }
 
 // again reports whether the trial also runs Larder on what it has made itself, which no engine judges. A third of the
-// trials do, of releases whose records are complete.
-func (c *court) again() bool { return c.judge.Complete() && sourcetest.Draws(c, c.Name()+" again", 3) }
+// trials of a sample do, of releases whose records are complete.
+func (c *court) again() bool {
+	return c.judge.complete() && (sourcetest.Thorough() || sourcetest.Draws(c, c.Name()+" again", 3))
+}
 
 func (c *court) must(err error) {
 	c.Helper()
@@ -252,7 +254,7 @@ func (c *court) env() []string {
 
 // engine runs the engine in the root module.
 func (c *court) engine(args ...string) (output string, status int) {
-	return c.judge.Run(sourcetest.EngineRun{Base: c.base, Beside: []string{"cache", "cold"}, Dir: c.path("work"), Env: c.env(), Args: args, World: c.world})
+	return c.judge.run(engineRun{Base: c.base, Beside: []string{"cache", "cold"}, Dir: c.path("work"), Env: c.env(), Args: args, World: c.world})
 }
 
 // run runs Larder in the root module.
@@ -390,7 +392,7 @@ func (c *court) settle(differences []string, excuses []excuse, want, got verdict
 		sourcetest.Require(c, slices.Contains(headings(), e.heading), "docs/deviations.md does not explain: %s", e.heading)
 	}
 	excuses = append(excuses, excuse{"Older releases", func() bool {
-		return older(c.judge.Program, want.output+strings.Join(differences, "\n"), want.lock, got.lock)
+		return older(c.judge.engineRelease, want.output+strings.Join(differences, "\n"), want.lock, got.lock)
 	}})
 	i := slices.IndexFunc(excuses, func(e excuse) bool { return e.applies() })
 	switch {

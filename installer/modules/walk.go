@@ -31,6 +31,7 @@ type walk struct {
 	root     string // directory of the root module, absolute, without symlinks
 	opts     Options
 	read     map[string]*module // by directory
+	dirs     map[string]string  // of modules, without symlinks, by path; empty if there is no directory
 	paths    map[string]bool    // of [Tree.Paths]
 	manifest manifest
 
@@ -75,6 +76,7 @@ func newWalk(dir string, opts Options) *walk {
 	w := &walk{
 		root: realPath(root), opts: opts,
 		read:    map[string]*module{},
+		dirs:    map[string]string{},
 		paths:   map[string]bool{},
 		needs:   map[sources.Provider]*sources.Requirement{},
 		origins: map[origin]bool{},
@@ -292,9 +294,15 @@ func (w *walk) locate(c moduleCall, child call) (dir string, ok bool) {
 // moduleDir checks that a directory exists, and returns its path independent of
 // symlinks.
 func (w *walk) moduleDir(c moduleCall, dir string) (string, bool) {
-	path := realPath(w.path(dir))
-	info, err := os.Stat(path)
-	if err != nil || !info.IsDir() {
+	path, known := w.dirs[dir]
+	if !known {
+		path = realPath(w.path(dir))
+		if info, err := os.Stat(path); err != nil || !info.IsDir() {
+			path = ""
+		}
+		w.dirs[dir] = path
+	}
+	if path == "" {
 		if isLocal(c.source) {
 			w.diags.fail(c.at, "the source of a module is relative to the directory it is called from", "module %q: no directory %s", c.name, dir)
 		} else {

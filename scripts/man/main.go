@@ -62,17 +62,13 @@ type page struct {
 
 // pages returns the contents of the manual pages, by file name.
 func pages(dir string) (map[string][]byte, error) {
-	scratch, err := os.MkdirTemp("", "larder-man")
-	if err != nil {
-		return nil, err
-	}
-	defer os.RemoveAll(scratch)
-	larder := filepath.Join(scratch, "larder")
-	build := exec.Command("go", "build", "-o", larder, "./cmd/larder")
+	build := exec.Command("go", "tool", "-n", "larder") // in the build cache
 	build.Dir, build.Stderr = dir, os.Stderr
-	if err := build.Run(); err != nil {
-		return nil, fmt.Errorf("go build: %w", err)
+	built, err := build.Output()
+	if err != nil {
+		return nil, fmt.Errorf("go tool: %w", err)
 	}
+	larder := strings.TrimSpace(string(built))
 	commands, err := help(larder, "help")
 	global, err2 := help(larder, "flags", "flags")
 	statuses, err3 := help(larder, "exit_status", "exit-status")

@@ -59,6 +59,7 @@ type Ledger struct {
 	asked sources.Memo[question, bool]
 	told  sync.Once
 	dates *store.Ledger[date] // by the version
+	sizes map[string]int      // numbers of dates: of each provider and host, and all of them; nil until one is added
 	extra *store.Ledger[date] // what registries state in this run, and dates has no room for
 
 	mu      sync.Mutex
@@ -217,6 +218,7 @@ func (l *Ledger) add(p sources.Provider, dates map[string]date) {
 			continue
 		case isNew:
 			room--
+			l.count(p.String(), string(p.Host))
 		}
 		l.dates.Set(p, v, was.and(dates[v]))
 		l.changed = true
@@ -228,17 +230,23 @@ func (l *Ledger) add(p sources.Provider, dates map[string]date) {
 
 // room returns for how many more versions of a provider there is room.
 func (l *Ledger) room(p sources.Provider) int {
-	all, _ := l.dates.All(sources.Provider{}) // those that can't be read are not counted
-	ofProvider, ofHost := 0, 0
-	for key := range all {
-		if strings.HasPrefix(key, p.String()+" ") {
-			ofProvider++
-		}
-		if strings.HasPrefix(key, string(p.Host)+"/") {
-			ofHost++
+	if l.sizes == nil {
+		l.sizes = map[string]int{}
+		all, _ := l.dates.All(sources.Provider{}) // those that can't be read are not counted
+		for key := range all {
+			provider, _, _ := strings.Cut(key, " ")
+			host, _, _ := strings.Cut(provider, "/")
+			l.count(provider, host)
 		}
 	}
-	return min(mostOfProvider-ofProvider, mostOfHost-ofHost, most-len(all))
+	return min(mostOfProvider-l.sizes[p.String()], mostOfHost-l.sizes[string(p.Host)], most-l.sizes[""])
+}
+
+// count adds a date of a provider to the sizes.
+func (l *Ledger) count(provider, host string) {
+	for _, of := range []string{provider, host, ""} {
+		l.sizes[of]++
+	}
 }
 
 // write writes what has changed. If that fails, it is valid for this run.

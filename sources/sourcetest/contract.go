@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net/http"
 	"os"
 	"slices"
 	"sync"
@@ -91,36 +90,23 @@ func (c *contract) packagesLeadToTheirBytes() {
 	}
 }
 
-// hash returns the zh: hash of the archive, or the h1: hash of the directory,
-// at a location.
+// hash returns the zh: hash of the archive, or the h1: hash of the directory, at a location.
 func (c *contract) hash(at sources.Location) (string, error) {
-	if set := cmp.Or(at.URL, at.Archive, at.Dir); at.URL+at.Archive+at.Dir != set {
+	var data []byte
+	var err error
+	switch {
+	case at.URL+at.Archive+at.Dir != cmp.Or(at.URL, at.Archive, at.Dir):
 		return "", errors.New("more than one place")
-	}
-	if at.Dir != "" {
+	case at.Dir != "":
 		return dirhash.HashDir(at.Dir, "", dirhash.Hash1)
+	case at.URL != "":
+		resp := Must(c.world.Client().Get(at.URL))(c)
+		defer resp.Body.Close()
+		data, err = io.ReadAll(resp.Body)
+	default:
+		data, err = os.ReadFile(at.Archive)
 	}
-	open := func() (io.ReadCloser, error) { return os.Open(at.Archive) }
-	if at.URL != "" {
-		open = func() (io.ReadCloser, error) {
-			resp, err := c.world.Client().Get(at.URL)
-			if err == nil && resp.StatusCode != http.StatusOK {
-				err = errors.Join(errors.New(resp.Status), resp.Body.Close())
-			}
-			if err != nil {
-				return nil, err
-			}
-			return resp.Body, nil
-		}
-	}
-	archive, err := open()
-	if err != nil {
-		return "", err
-	}
-	defer archive.Close()
-	sum := sha256.New()
-	_, err = io.Copy(sum, archive)
-	return fmt.Sprintf("zh:%x", sum.Sum(nil)), err
+	return fmt.Sprintf("zh:%x", sha256.Sum256(data)), err
 }
 
 func (c *contract) unknownProviderIsNotFound() {

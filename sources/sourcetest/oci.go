@@ -42,7 +42,7 @@ func (s *Server) Template() string { return s.Host + "/" + OCI + "/${hostname}/$
 // ociHandler serves an OCI registry from memory.
 func ociHandler(s *Server) http.Handler {
 	// Without referrers, the handler answers requests for them as registries without that API.
-	b := &blobs{data: map[string][]byte{}}
+	b := &blobs{}
 	handler := registry.New(registry.WithReferrersSupport(true), registry.WithBlobHandler(b), registry.Logger(log.New(io.Discard, "", 0)))
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		query, to := r.URL.Query(), strings.TrimSuffix(strings.TrimPrefix(r.URL.Path, "/v2/"), "/blobs/uploads/")
@@ -56,41 +56,32 @@ func ociHandler(s *Server) http.Handler {
 	})
 }
 
-// blobs are those of an OCI registry, by REPOSITORY@DIGEST.
-type blobs struct {
-	mu   sync.Mutex
-	data map[string][]byte
-}
+// blobs are those of an OCI registry, as bytes by REPOSITORY@DIGEST.
+type blobs struct{ sync.Map }
 
 // Get implements [registry.BlobHandler].
 func (b *blobs) Get(_ context.Context, repository string, h v1.Hash) (io.ReadCloser, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	data, ok := b.data[repository+"@"+h.String()]
+	data, ok := b.Load(repository + "@" + h.String())
 	if !ok {
 		return nil, registry.ErrNotFound
 	}
-	return io.NopCloser(bytes.NewReader(data)), nil
+	return io.NopCloser(bytes.NewReader(data.([]byte))), nil
 }
 
 // Put implements [registry.BlobPutHandler].
 func (b *blobs) Put(_ context.Context, repository string, h v1.Hash, body io.ReadCloser) error {
 	data, err := io.ReadAll(body)
 	if err == nil {
-		b.mu.Lock()
-		defer b.mu.Unlock()
-		b.data[strings.TrimSuffix(repository, "/blobs")+"@"+h.String()] = data // the handler doesn't parse the path of an upload
+		b.Store(strings.TrimSuffix(repository, "/blobs")+"@"+h.String(), data) // the handler doesn't parse the path of an upload
 	}
 	return err
 }
 
 // mount puts a blob of a repository into another one, and reports whether the first one has it.
 func (b *blobs) mount(digest, from, to string) bool {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	data, ok := b.data[from+"@"+digest]
+	data, ok := b.Load(from + "@" + digest)
 	if ok {
-		b.data[to+"@"+digest] = data
+		b.Store(to+"@"+digest, data)
 	}
 	return ok
 }

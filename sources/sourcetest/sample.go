@@ -79,11 +79,10 @@ func Sample(t testing.TB, total, size int) []int {
 	return trials
 }
 
-// OneIn skips a test that is a trial by itself, unless it is in the sample: about
-// one in n of them, and all of them while engines are recorded.
+// OneIn skips a test that is a trial by itself, unless it is in the sample: about one in n of them.
 func OneIn(t testing.TB, n uint64) {
 	t.Helper()
-	if !records.on && !Draws(t, t.Name(), n) {
+	if !Draws(t, t.Name(), n) {
 		t.Skipf("not in the sample of seed %d", Seed())
 	}
 }
@@ -92,14 +91,15 @@ func OneIn(t testing.TB, n uint64) {
 func Draws(t testing.TB, trial string, n uint64) bool {
 	t.Helper()
 	made := 0
-	if draws(trial, n) {
+	if Drawn(trial, n) {
 		made = 1
 	}
 	Count(t, made, 1-made)
 	return made > 0
 }
 
-func draws(trial string, n uint64) bool {
+// Drawn reports what Draws does, without counting the trial.
+func Drawn(trial string, n uint64) bool {
 	if Thorough() {
 		return chosen().has(hash(trial))
 	}
@@ -148,7 +148,6 @@ type Sampling struct {
 
 // Run runs the tests.
 func (s Sampling) Run() (status int) {
-	flag.BoolVar(&records.on, "record", false, "run the engines on PATH, and record what they do in testdata/engines")
 	flag.Parse()
 	check(flag.Set("test.testlogfile", "")) // go test caches no result without it
 	if s.InMemory && hasMemory() && !Thorough() && os.Getenv("TMPDIR") == "" {
@@ -162,13 +161,6 @@ func (s Sampling) Run() (status int) {
 		out = terminal // because go test discards the output of packages whose tests succeed
 	}
 	fmt.Fprint(out, left())
-	if records.on {
-		check(writeRecords())
-	}
-	if text := unasked(); text != "" && status == 0 && !Named() && !testing.Short() {
-		fmt.Fprint(os.Stderr, text)
-		return 1
-	}
 	return status
 }
 

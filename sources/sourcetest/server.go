@@ -8,6 +8,7 @@ import (
 	"log"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"slices"
 	"strings"
 	"sync"
@@ -34,7 +35,6 @@ type Server struct {
 	published map[string]time.Time // by HOST/NAMESPACE/TYPE/VERSION
 	conns     map[string]*conn     // open connections, by the client's address
 	made      int                  // number of connections made
-	reset     int                  // number of connections reset
 }
 
 func (w *World) serve(handler func(*Server) http.Handler) *Server {
@@ -217,7 +217,10 @@ func (s *Server) ArchiveBytes() map[string]int64 {
 }
 
 // Forget clears the list of requests.
-func (s *Server) Forget() { s.set(func() { s.requests = nil }) }
+func (s *Server) Forget() { s.Keep(0) }
+
+// Keep forgets all requests but the first n.
+func (s *Server) Keep(n int) { s.set(func() { s.requests = s.requests[:n:n] }) }
 
 // set reads or changes fields that requests share.
 func (s *Server) set(do func()) {
@@ -255,4 +258,28 @@ func (w *World) route(address string) string {
 		return w.OCI().Host
 	}
 	return w.Registry.Host
+}
+
+// Servers returns the servers that run, the OCI registry last.
+func (w *World) Servers() []*Server {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return slices.DeleteFunc([]*Server{w.Registry, w.Mirror, w.oci}, func(s *Server) bool { return s == nil })
+}
+
+// Ask sends a request to the server of its host, without a connection.
+func (w *World) Ask(r *http.Request) *httptest.ResponseRecorder {
+	host := r.Host
+	if !strings.Contains(host, ":") {
+		host += ":443"
+	}
+	answer, at := httptest.NewRecorder(), w.route(host)
+	for _, s := range w.Servers() {
+		if s.Host == at {
+			s.server.Handler.ServeHTTP(answer, r)
+			return answer
+		}
+	}
+	w.Registry.server.Handler.ServeHTTP(answer, r)
+	return answer
 }

@@ -189,6 +189,17 @@ func (w *World) Hashes(id string) (zh, h1 string) {
 	return "", ""
 }
 
+// AllHashes returns the zh: and h1: hashes of all packages, in the order of their names. What isn't an archive has no
+// h1:.
+func (w *World) AllHashes() (all [][2]string) {
+	for _, r := range w.matching(nil) {
+		for _, p := range r.packages {
+			all = append(all, [2]string{p.zh(), p.h1})
+		}
+	}
+	return all
+}
+
 // pick returns the releases with the packages for which keep returns true,
 // sorted. Keep gets each package's HOST/NAMESPACE/TYPE/VERSION/OS_ARCH.
 func (w *World) pick(keep func(id string) bool) []*release {

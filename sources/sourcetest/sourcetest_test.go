@@ -1,12 +1,10 @@
 package sourcetest_test
 
 import (
-	"crypto/sha256"
 	"crypto/tls"
 	"crypto/x509"
 	"fmt"
 	"io"
-	"io/fs"
 	"net/http"
 	"net/url"
 	"os"
@@ -40,43 +38,6 @@ func newWorld(t *testing.T, description ...sourcetest.Release) *sourcetest.World
 // archiveURL returns the URL of the widget's archive on the registry.
 func archiveURL(w *sourcetest.World) string {
 	return w.Registry.URL + "/archives/" + widget + "/1.2.0/" + archive
-}
-
-// get returns the response, its body, and the error of the request or of
-// reading the body.
-func get(t *testing.T, w *sourcetest.World, url string, header ...string) (*http.Response, []byte, error) {
-	t.Helper()
-	req := sourcetest.Must(http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil))(t)
-	for _, h := range header {
-		name, value, _ := strings.Cut(h, ": ")
-		req.Header.Set(name, value)
-	}
-	resp, err := w.Client().Do(req)
-	if err != nil {
-		return nil, nil, err
-	}
-	defer resp.Body.Close()
-	body, err := io.ReadAll(resp.Body)
-	return resp, body, err
-}
-
-// TestNothingChanges checks for fixed hashes and signatures, because other
-// tests rely on them.
-func TestNothingChanges(t *testing.T) {
-	w := newWorld(t, sourcetest.Release{Platforms: []string{"linux_amd64"}})
-	w.Add(widget, "2.0.0", sourcetest.Release{Platforms: []string{"linux_amd64"}, Size: 10_000})
-	for id, want := range map[string]string{
-		widget + "/1.2.0/linux_amd64": "zh:b0a72bf77a60290cad957daf444682802f7c098b14062f80cfe4d2baf9effeb6",
-		widget + "/2.0.0/linux_amd64": "zh:b8099d0745dd5b9f21439e8c358684bcca4d30ea096d3f55772a32df4963b3a1",
-	} {
-		zh, _ := w.Hashes(id)
-		sourcetest.Equal(t, zh, want, id)
-	}
-	_, signed, err := get(t, w, w.Registry.URL+"/archives/"+widget+"/1.2.0/terraform-provider-widget_1.2.0_SHA256SUMS.sig")
-	check(t, err)
-	signature := sha256.Sum256(signed)
-	sourcetest.Equal(t, fmt.Sprintf("%x", signature[:8]), "a5e73654c15d9764", "signature")
-	sourcetest.Equal(t, sourcetest.Publisher().ID(), "62CF2F485EDF9A4B", "key")
 }
 
 func TestFaults(t *testing.T) {
@@ -165,40 +126,6 @@ func TestNothingLeadsOut(t *testing.T) {
 	requests := w.Registry.Requests()
 	sourcetest.Expect(t, len(requests) == 1 && requests[0].Host == "elsewhere.test",
 		"registry was asked %v, want discovery of elsewhere.test", requests)
-}
-
-// A reporter is a test that records its error messages.
-type reporter struct {
-	testing.TB
-	errors []string
-}
-
-func (r *reporter) Helper() {}
-
-func (r *reporter) Errorf(format string, args ...any) {
-	r.errors = append(r.errors, fmt.Sprintf(format, args...))
-}
-
-func (r *reporter) Fatalf(format string, args ...any) { r.Errorf("fatal: "+format, args...) }
-
-func TestExpectations(t *testing.T) {
-	r := &reporter{TB: t}
-	sourcetest.Expect(r, true, "unused")
-	sourcetest.Require(r, true, "unused")
-	sourcetest.Equal(r, 1, 1)
-	sourcetest.EqualSlices(r, nil, []int{})
-	sourcetest.ErrorIs(r, fmt.Errorf("reading: %w", io.EOF), io.EOF)
-	sourcetest.Expect(t, len(r.errors) <= 0, "got %q", r.errors)
-	sourcetest.Expect(r, false, "%d bytes", 3)
-	sourcetest.Require(r, false, "%s", "missing")
-	sourcetest.Equal(r, 1, 2, "size of", "file")
-	sourcetest.EqualSlices(r, []int{1}, nil)
-	sourcetest.ErrorIs(r, io.EOF, fs.ErrExist)
-	sourcetest.Equal(r, "a\n", "b")
-	want := `3 bytes|fatal: missing|size of file: got "1", want "2"|got "[1]", want "[]"|got "EOF", want "file already exists"|got` + "\na\n\nwant\nb"
-	if got := strings.Join(r.errors, "|"); got != want {
-		t.Errorf("got %s, want %s", got, want)
-	}
 }
 
 var check = sourcetest.Check
