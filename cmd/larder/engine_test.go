@@ -2,9 +2,11 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -124,9 +126,15 @@ func (w *workplace) tf(env []string, args ...string) string {
 		w.must(err)
 		return out
 	}
-	out, status := w.judge.run(engineRun{Base: w.base, Dir: w.dir, Env: append(slices.Clone(w.env), env...), Args: args, World: w.world})
+	out, status := w.theirs(env, args...)
 	sourcetest.Require(w.t, status == 0, "%s %s: exit status %d\n%s", w.engine, args, status, out)
 	return out
+}
+
+// theirs returns what is on record of the engine.
+func (w *workplace) theirs(env []string, args ...string) (output string, status int) {
+	w.t.Helper()
+	return w.judge.run(engineRun{Base: w.base, Dir: w.dir, Env: append(slices.Clone(w.env), env...), Args: args, World: w.world})
 }
 
 func (w *workplace) install(env []string, args ...string) string {
@@ -381,17 +389,22 @@ func TestEnginesAcceptMovedDirectory(t *testing.T) {
 	})
 }
 
-// requiring is the configuration of a module that requires providers, each
-// with its constraints.
-func requiring(providers ...string) string {
-	text := "terraform {\n  required_providers {\n"
-	for _, p := range providers {
-		name, constraints, _ := strings.Cut(p, " ")
-		text += "    " + name + " = {\n      source = \"example.test/acme/" + name + "\"\n"
-		if constraints != "" {
-			text += "      version = \"" + constraints + "\"\n"
+// Engines select the locked versions, and do not change the lock file.
+func TestEnginesAgreeWithTheLockFile(t *testing.T) {
+	eachRelease(t, func(t *testing.T, p engineRelease) {
+		t.Parallel()
+		w := newJudged(t, p, "lock file", "direct {}")
+		w.install(nil)
+		lock := w.locked()
+		out := w.tf(nil, "version", "-json")
+		var version struct {
+			Selections map[string]string `json:"provider_selections"`
 		}
-		text += "    }\n"
-	}
-	return text + "  }\n}\n"
+		w.must(json.Unmarshal([]byte(out), &version))
+		want := map[string]string{testProvider: "1.2.0"}
+		sourcetest.Expect(t, maps.Equal(version.Selections, want), "version finds %v, want %v", version.Selections, want)
+		w.tf(nil, "providers", "lock", "-platform="+runtime.GOOS+"_"+runtime.GOARCH)
+		now := w.locked()
+		sourcetest.Expect(t, now == lock, "providers lock makes\n%s\nof\n%s", now, lock)
+	})
 }

@@ -1,0 +1,231 @@
+package main
+
+import (
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/sourcetest"
+)
+
+// Four platforms. Some providers support fewer.
+var (
+	fourPlatforms = []string{"darwin_arm64", "linux_amd64", "linux_arm64", "windows_amd64"}
+	onFour        = sourcetest.Release{Platforms: fourPlatforms}
+)
+
+// A lockCase is a root module whose lock file larder and an engine complete.
+type lockCase struct {
+	name      string
+	method    string   // of installation: packed, unpacked or network; direct if empty
+	platforms []string // this machine's if empty
+	args      []string // of both
+	needs     []string // providers with constraints; both widget and gadget if empty
+	files     map[string]string
+	lock      string // the lock file as it was; none if empty
+	fails     bool   // both fail
+	refused   bool   // larder fails, and the engine does not
+	noInit    bool   // the engine's own init would change the result
+	empty     bool   // the engine writes a lock file that locks nothing
+	more      bool   // larder also locks providers that init requires, and the engine does not
+}
+
+const (
+	widgetIsNewest = "provider \"example.test/acme/widget\" {\n  version = \"1.2.0\"\n"
+	widgetIsOlder  = "provider \"example.test/acme/widget\" {\n  version     = \"1.1.0\"\n  constraints = \"< 1.2.0\"\n"
+	otherArchive   = "  hashes = [\n    \"zh:0000000000000000000000000000000000000000000000000000000000000000\",\n  ]\n}\n"
+	noHashes       = "}\n"
+)
+
+var lockCases = []lockCase{
+	{name: "this machine's platform"},
+	{name: "four platforms", platforms: fourPlatforms},
+	{name: "a platform is missing", platforms: []string{"linux_amd64", "plan9_386"}, fails: true},
+	{name: "one provider lacks a platform", needs: []string{"widget", "rare"}, platforms: fourPlatforms, fails: true},
+	{name: "constraints", needs: []string{`widget ~> 1.1, != 1.1.5`, `gadget >= 0.1`}, platforms: fourPlatforms},
+	{name: "a provider that is named", args: []string{"example.test/acme/gadget"}, platforms: fourPlatforms, noInit: true},
+	{name: "a provider that is not required", args: []string{"example.test/acme/rare"}, fails: true},
+	{name: "no such provider", needs: []string{"nothing"}, fails: true},
+	{name: "no such version", needs: []string{"widget > 9"}, fails: true},
+	{name: "archives with entries for directories", needs: []string{"roomy"}, platforms: fourPlatforms},
+	{name: "nothing required", needs: []string{}, files: map[string]string{"main.tf": "locals {}\n"}, empty: true},
+
+	{name: "locked without hashes", lock: widgetIsNewest + noHashes, platforms: fourPlatforms},
+	{name: "an older version is locked", lock: widgetIsOlder + noHashes, platforms: fourPlatforms},
+	{name: "the locked version is refused", needs: []string{"widget >= 1.2"}, lock: widgetIsOlder + noHashes, fails: true},
+	{name: "the constraints were others", needs: []string{"widget ~> 1.0"}, lock: widgetIsOlder + noHashes, platforms: fourPlatforms},
+	{name: "another archive is locked", needs: []string{"widget"}, lock: widgetIsNewest + otherArchive, refused: true},
+	{name: "other contents are locked", needs: []string{"widget"}, lock: strings.Replace(widgetIsNewest+otherArchive, "zh:", "h1:", 1)},
+	{name: "hashes of a foreign scheme", needs: []string{"widget"}, lock: strings.Replace(widgetIsNewest+otherArchive, "zh:", "h9:", 1), noInit: true},
+	{name: "a provider that is required no more", lock: strings.ReplaceAll(widgetIsNewest+otherArchive, "widget", "former"), noInit: true},
+
+	{name: "required by modules", needs: []string{"widget"}, platforms: fourPlatforms, files: map[string]string{
+		"modules.tf":                      "module \"inner\" {\n  source = \"./inner\"\n}\n",
+		"inner/main.tf":                   requiring("gadget > 0.1", "widget < 1.2.0"),
+		".terraform/modules/modules.json": `{"Modules":[{"Key":"","Source":"","Dir":"."},{"Key":"inner","Source":"./inner","Dir":"inner"}]}`,
+	}},
+	{name: "required by tests", needs: []string{"widget"}, platforms: fourPlatforms, more: true, files: map[string]string{
+		"some.tftest.hcl":                 "run \"a\" {\n  module {\n    source = \"./tested\"\n  }\n}\n",
+		"tested/main.tf":                  requiring("roomy"),
+		".terraform/modules/modules.json": `{"Modules":[{"Key":"","Source":"","Dir":"."},{"Key":"test.some.a","Source":"./tested","Dir":"tested"}]}`,
+	}},
+	{name: "required by a state", needs: []string{"widget"}, platforms: fourPlatforms, more: true, files: map[string]string{
+		"terraform.tfstate": `{"version":4,"terraform_version":"1.11.4","serial":1,"lineage":"a","outputs":{},"resources":[
+			{"mode":"managed","type":"gadget_thing","name":"a","provider":"provider[\"example.test/acme/gadget\"]","instances":[]}]}`,
+	}},
+
+	{name: "packed mirror", method: "packed", platforms: fourPlatforms},
+	{name: "unpacked mirror", method: "unpacked", platforms: fourPlatforms},
+	{name: "network mirror", method: "network", platforms: fourPlatforms},
+	{name: "packed mirror, directories", method: "packed", needs: []string{"roomy"}, platforms: fourPlatforms, noInit: true},
+	{name: "unpacked mirror, another archive is locked", method: "unpacked", needs: []string{"widget"}, lock: widgetIsNewest + otherArchive},
+	{name: "network mirror, another archive is locked", method: "network", needs: []string{"widget"}, lock: widgetIsNewest + otherArchive, refused: true},
+	{name: "network mirror lacks a platform", method: "network", needs: []string{"rare"}, platforms: fourPlatforms, fails: true},
+}
+
+// larder lock writes the same lock file as providers lock of each engine, byte for byte, and
+// init changes nothing for any of the platforms.
+func TestLocksAsEitherEngine(t *testing.T) {
+	t.Parallel()
+	eachRelease(t, func(t *testing.T, p engineRelease) {
+		for _, c := range lockCases {
+			if _, ok := sameAs(t, p, "lock-cases", c.name); ok {
+				continue
+			}
+			t.Run(c.name, func(t *testing.T) {
+				t.Parallel()
+				c.locks(t, p)
+			})
+		}
+	})
+}
+
+func (c lockCase) locks(t *testing.T, p engineRelease) {
+	engine := p.Engine
+	w := newLockWorkplace(t, p, c)
+	c.prepare(w)
+	_, theirStatus := w.theirs(nil, slices.Concat([]string{"providers", "lock"}, theirFlags(c, w), c.args)...)
+	theirs := w.lockText()
+	c.prepare(w)
+	_, ourErr := w.run(nil, "larder", slices.Concat([]string{"lock", "--engine", string(engine)}, platformFlags(c, "--platform="), c.args)...)
+	ours := w.lockText()
+	switch {
+	case (theirStatus != 0) != c.fails:
+		t.Fatalf("%s: exit status %d", engine, theirStatus)
+	case (ourErr != nil) != (c.fails || c.refused):
+		t.Fatalf("larder: %v", ourErr)
+	case c.refused && ours != c.start(engine):
+		t.Errorf("the refused lock file is\n%s", ours)
+	case c.empty && ours == "" && strings.Count(theirs, "\n") == 2:
+	case c.more && strings.Contains(ours, strings.Split(theirs, "\n\n")[1]) && len(ours) > len(theirs):
+	case !c.refused && ours != theirs:
+		t.Errorf("larder locks\n%s\n%s locks\n%s", ours, engine, theirs)
+	}
+	_, err := os.Stat(filepath.Join(w.dir, ".terraform", "providers"))
+	sourcetest.Expect(t, err != nil, "something was installed")
+	if c.fails || c.refused || c.noInit || c.empty {
+		return
+	}
+	out := w.init(nil, "-lockfile=readonly")
+	sourcetest.Expect(t, !strings.Contains(out, "not updated"), "init has something to add:\n%s", out)
+}
+
+// newLockWorkplace publishes the packages of the cases, and configures the method.
+func newLockWorkplace(t *testing.T, p engineRelease, c lockCase) *workplace {
+	w := &workplace{t: t, judge: newJudge(t, p, "lock-cases", c.name, nil), engine: p.Engine, world: sourcetest.New(t), base: t.TempDir()}
+	w.dir = filepath.Join(w.base, "root")
+	for _, version := range []string{"1.0.0", "1.1.0", "1.2.0", "2.0.0-beta1"} {
+		w.world.Add("example.test/acme/widget", version, onFour)
+	}
+	w.world.Add("example.test/acme/gadget", "0.3.1", onFour)
+	w.world.Add("example.test/acme/rare", "1.0.0", sourcetest.Release{Platforms: []string{"linux_amd64"}})
+	w.world.Add("example.test/acme/roomy", "1.0.0", sourcetest.Release{Platforms: fourPlatforms, Files: map[string]string{
+		"terraform-provider-roomy_v1.0.0": "runs\n", "docs/": "", "docs/README": "read me\n",
+	}})
+	method := "direct {}"
+	switch c.method {
+	case "packed":
+		w.world.WritePacked(w.path("mirror"))
+		method = `filesystem_mirror { path = "` + w.path("mirror") + `" }`
+	case "unpacked":
+		w.world.WriteUnpacked(w.path("mirror"))
+		method = `filesystem_mirror { path = "` + w.path("mirror") + `" }`
+	case "network":
+		method = `network_mirror { url = "` + w.world.Mirror.MirrorURL() + `" }`
+	}
+	w.env = append([]string{"PATH=" + os.Getenv("PATH"), "HOME=" + w.path("home")}, w.world.Env(method)...)
+	return w
+}
+
+func theirFlags(c lockCase, w *workplace) []string {
+	flags := platformFlags(c, "-platform=")
+	switch c.method {
+	case "packed", "unpacked":
+		flags = append(flags, "-fs-mirror="+w.path("mirror"))
+	case "network":
+		flags = append(flags, "-net-mirror="+w.world.Mirror.MirrorURL())
+	}
+	return append(flags, "-no-color")
+}
+
+func platformFlags(c lockCase, flag string) []string {
+	var flags []string
+	for _, p := range c.platforms {
+		flags = append(flags, flag+p)
+	}
+	return flags
+}
+
+// start returns the initial lock file.
+func (c lockCase) start(engine sources.Engine) string {
+	if c.lock == "" {
+		return ""
+	}
+	return "# This file is maintained automatically by \"" + string(engine) + " init\".\n# Manual edits may be lost in future updates.\n\n" + c.lock
+}
+
+// prepare creates the root module again.
+func (c lockCase) prepare(w *workplace) {
+	w.must(os.RemoveAll(w.dir))
+	needs := c.needs
+	if needs == nil {
+		needs = []string{"widget", "gadget"}
+	}
+	if len(needs) > 0 {
+		w.write("root/main.tf", requiring(needs...))
+	}
+	for _, name := range slices.Sorted(maps.Keys(c.files)) {
+		w.write("root/"+name, c.files[name])
+	}
+	if c.lock != "" {
+		w.write("root/.terraform.lock.hcl", c.start(w.engine))
+	}
+}
+
+// lockText returns the lock file, or an empty string if there is none.
+func (w *workplace) lockText() string {
+	text, err := os.ReadFile(w.lockFile())
+	if !os.IsNotExist(err) {
+		w.must(err)
+	}
+	return string(text)
+}
+
+// requiring is the configuration of a module that requires providers, each
+// with its constraints.
+func requiring(providers ...string) string {
+	text := "terraform {\n  required_providers {\n"
+	for _, p := range providers {
+		name, constraints, _ := strings.Cut(p, " ")
+		text += "    " + name + " = {\n      source = \"example.test/acme/" + name + "\"\n"
+		if constraints != "" {
+			text += "      version = \"" + constraints + "\"\n"
+		}
+		text += "    }\n"
+	}
+	return text + "  }\n}\n"
+}
