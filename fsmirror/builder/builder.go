@@ -60,6 +60,7 @@ import (
 	"github.com/larder-cli/larder/fsmirror"
 	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/disk"
+	"github.com/larder-cli/larder/sources/evidence"
 	"github.com/larder-cli/larder/sources/staging"
 	"github.com/larder-cli/larder/sources/store"
 	"github.com/larder-cli/larder/sources/trust"
@@ -115,9 +116,10 @@ type Builder struct {
 	busy *semaphore.Weighted
 
 	mu      sync.Mutex
-	tree    *fsmirror.Mirror                    // nil until it is read, and after a package was added or removed
-	changed bool                                // some changes may not be on the disk yet
-	working map[sources.PackageID]chan struct{} // full while the package is being downloaded or stored
+	tree    *fsmirror.Mirror                       // nil until it is read, and after a package was added or removed
+	changed bool                                   // some changes may not be on the disk yet
+	working map[sources.PackageID]chan struct{}    // full while the package is being downloaded or stored
+	located map[sources.Release]*evidence.Location // see locate
 
 	doubted []sources.PackageID // see Doubt
 }
@@ -156,7 +158,7 @@ func Open(ctx context.Context, dir string, opts Options) (*Builder, error) {
 	opts.Place = cmp.Or(opts.Place, "the mirror")
 	b := &Builder{
 		path: dir, opts: opts, busy: semaphore.NewWeighted(everything),
-		working: map[sources.PackageID]chan struct{}{},
+		working: map[sources.PackageID]chan struct{}{}, located: map[sources.Release]*evidence.Location{},
 	}
 	if opts.ReadOnly {
 		b.dir, _ = disk.Open(dir) // if that fails, so does every method that reads packages

@@ -378,6 +378,12 @@ func (p *plan) compare() error {
 // extension returns the part of a VERSION.json besides the archives: the file names
 // of the evidence. It is nil if there is no readable evidence.
 func (b *Builder) extension(of sources.Release) (*evidence.Extension, error) {
+	b.mu.Lock()
+	known := b.located[of]
+	b.mu.Unlock()
+	if known != nil {
+		return &evidence.Extension{Evidence: known}, nil
+	}
 	files, err := b.evidence.Files(of)
 	if err != nil {
 		if !disk.IsUnread(err) {
@@ -386,6 +392,19 @@ func (b *Builder) extension(of sources.Release) (*evidence.Extension, error) {
 		return nil, err
 	}
 	return &evidence.Extension{Evidence: evidence.Locate(of.Provider, of.Version, files)}, nil
+}
+
+// locate keeps what the documents say about evidence that was just read. With thousands of versions, the evidence isn't
+// in memory any more when the documents are written.
+func (b *Builder) locate(of sources.Release) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.located[of] != nil {
+		return
+	}
+	if files, err := b.evidence.Files(of); err == nil {
+		b.located[of] = evidence.Locate(of.Provider, of.Version, files)
+	}
 }
 
 // apply writes the records, syncs the evidence, and then carries out the steps. After an error, it carries out those

@@ -53,7 +53,7 @@ func (b *Builder) List(ctx context.Context, opts ListOptions) ([]Entry, error) {
 	if err != nil {
 		return nil, err
 	}
-	var entries []Entry
+	entries := make([]Entry, 0, len(packages))
 	var total, done int64
 	for _, pkg := range packages {
 		e, err := b.entry(pkg)

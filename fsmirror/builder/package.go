@@ -207,6 +207,9 @@ func hash(ctx context.Context, path string) (record, sources.Contents, error) {
 func (b *Builder) stored(at fsmirror.Package, r record) sources.Stored {
 	s := b.evidence.Describe(at.ID, at.Path(), r.Facts)
 	s.Filename, s.Differs = at.ID.Filename(), r.differs
+	if s.Signed != nil && !at.Unpacked() {
+		b.locate(at.ID.Release())
+	}
 	switch is := evidence.Reference(s.Signed); {
 	case r.differs != "":
 		s.Proof, s.Signed = sources.Proof{}, nil
@@ -280,6 +283,7 @@ func (b *Builder) newEvidence() *store.Evidence {
 		Before: func(r sources.Release, s *sources.Signed) error {
 			b.mu.Lock()
 			defer b.mu.Unlock()
+			delete(b.located, r)
 			return errors.Join(b.change(), b.unindexEvidence(r, s))
 		},
 	}

@@ -225,7 +225,7 @@ func merge(all [][]installer.Filled) []installer.Filled {
 // error, which is printed elsewhere.
 func (f *Filling) showFilled(all []installer.Filled, absent map[sources.PackageID]bool) (sum report.FillSum) {
 	out := f.Output
-	var changes []report.Change
+	changes := make([]report.Change, 0, len(all))
 	sum.Tried = len(all)
 	for _, got := range all {
 		switch {
