@@ -12,7 +12,6 @@ import (
 	"os"
 	"path"
 	"path/filepath"
-	"reflect"
 	"slices"
 	"strings"
 
@@ -441,53 +440,6 @@ func (b *Builder) apply(ctx context.Context, steps []step) error {
 		}
 	}
 	return errors.Join(errs...)
-}
-
-// unindex removes a package from the index, before its archive is replaced. The
-// caller holds b.mu.
-func (b *Builder) unindex(id sources.PackageID) error {
-	return b.edit(id.Release(), func(doc *fsmirror.Document) { delete(doc.Archives, id.Platform.String()) })
-}
-
-// unindexEvidence removes the evidence for a version from the index, before s
-// replaces it. The caller holds b.mu.
-func (b *Builder) unindexEvidence(of sources.Release, s *sources.Signed) error {
-	files, err := evidence.Pack(s)
-	if err != nil {
-		return err
-	}
-	next := &evidence.Extension{Evidence: evidence.Locate(of.Provider, of.Version, files)}
-	return b.edit(of, func(doc *fsmirror.Document) {
-		if !reflect.DeepEqual(doc.Larder, next) {
-			doc.Larder = nil
-		}
-	})
-}
-
-// edit changes the documents of a version, until they are complete again. A document that then names no archive stays
-// in index.json: clients fail, and do not choose another version. So does an invalid one.
-func (b *Builder) edit(of sources.Release, change func(*fsmirror.Document)) error {
-	for _, home := range homes(of.Provider) {
-		name := document(home, of.Version)
-		doc := b.readDocument(name)
-		switch {
-		case errors.Is(doc.err, fs.ErrNotExist):
-			continue
-		case disk.IsUnread(doc.err):
-			return doc.err
-		case doc.err != nil:
-			doc.Archives = map[string]fsmirror.Archive{}
-		}
-		change(&doc.Document)
-		text, err := doc.Text()
-		if err == nil {
-			err = b.write(name, text)
-		}
-		if err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // write replaces the contents of a file by rename, unless data is already its

@@ -148,7 +148,7 @@ func (b *Builder) look(ctx context.Context, at fsmirror.Package) (record, error)
 	case recallErr != nil && !errors.Is(recallErr, sources.ErrNotFound):
 		return record{}, recallErr
 	case recallErr == nil && old.Mark == now && !b.opts.Paranoid:
-		return b.letExecute(at, old)
+		return old, nil
 	}
 	fresh, _, err := hash(ctx, at.Path())
 	if err != nil {
@@ -166,26 +166,7 @@ func (b *Builder) look(ctx context.Context, at fsmirror.Package) (record, error)
 	}
 	fresh.Mark = now
 	b.note(at, fresh)
-	return b.letExecute(at, fresh)
-}
-
-// letExecute restores the execute permission of the provider in an unpacked package
-// with the right contents, and returns the record with the new fingerprint. If
-// that fails, it warns, because Larder can still install the package.
-func (b *Builder) letExecute(at fsmirror.Package, r record) (record, error) {
-	if !at.Unpacked() || b.opts.ReadOnly {
-		return r, nil
-	}
-	restored, err := store.LetExecute(at.Path(), at.ID, b.warn)
-	if errors.Is(err, archive.ErrNotExecutable) {
-		b.warn(sources.InPackage(at.ID, err))
-	}
-	if !restored {
-		return r, nil
-	}
-	r.Mark, err = mark(at)
-	b.note(at, r)
-	return r, err
+	return fresh, nil
 }
 
 // hash reads and hashes a package.
@@ -280,11 +261,11 @@ func (b *Builder) newEvidence() *store.Evidence {
 			return store.References(records, of)
 		},
 		Via: func() (*disk.Scratch, error) { return b.work, nil },
-		Before: func(r sources.Release, s *sources.Signed) error {
+		Before: func(r sources.Release, _ *sources.Signed) error {
 			b.mu.Lock()
 			defer b.mu.Unlock()
 			delete(b.located, r)
-			return errors.Join(b.change(), b.unindexEvidence(r, s))
+			return b.change()
 		},
 	}
 }
@@ -407,7 +388,7 @@ func (t *tx) Put(ctx context.Context, f store.Facts) (sources.Stored, error) {
 	return t.added(record{Facts: f, Mark: is}), nil
 }
 
-// move moves the package from the scratch directory to its place. It removes an old archive from the index before.
+// move moves the package from the scratch directory to its place.
 func (t *tx) move(in *disk.Dir, name string) error {
 	b := t.b
 	if there, err := in.Lstat(name); !t.at.Unpacked() && err == nil && there.IsDir() { // no larder has created it
@@ -416,9 +397,6 @@ func (t *tx) move(in *disk.Dir, name string) error {
 	}
 	b.mu.Lock()
 	err := b.change()
-	if err == nil && !t.at.Unpacked() {
-		err = b.unindex(t.ID)
-	}
 	b.mu.Unlock()
 	if err != nil {
 		return err
