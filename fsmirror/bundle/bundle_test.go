@@ -296,7 +296,7 @@ func TestCreateRefuses(t *testing.T) {
 	t.Run("what the caller refuses", func(t *testing.T) {
 		refused, asked := errors.New("refused"), 0
 		opts := createOptions()
-		opts.Accept = func(all []bundle.Verified) error { asked = len(all); return refused }
+		opts.Accept = func(all []sources.Stored) error { asked = len(all); return refused }
 		dir := mirrored(t, w)
 		_, err := bundle.Create(ctx, dir, filepath.Join(t.TempDir(), "b"), opts)
 		sourcetest.Expect(t, errors.Is(err, refused) && asked > 0, "asked about %d packages: %v", asked, err)

@@ -23,7 +23,7 @@ import (
 type CreateOptions struct {
 	// Accept is called with all packages before anything is written. Its error ends the
 	// command. It may be nil.
-	Accept func([]Verified) error
+	Accept func([]sources.Stored) error
 
 	Records store.Records        // of the mirror
 	Judge   sources.Judge        // decides what evidence is worth
@@ -107,7 +107,7 @@ func (opts CreateOptions) prove(ctx context.Context, dir string, m Manifest) err
 	for _, e := range m.Evidence {
 		signed[e.Release] = e.signed
 	}
-	var all []Verified
+	var all []sources.Stored
 	var errs []error
 	for _, p := range m.Packages {
 		v, err := p.verified(ctx, opts.Judge, signed[p.ID.Release()])

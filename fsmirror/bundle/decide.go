@@ -55,28 +55,29 @@ func (in *importer) decide(ctx context.Context) error {
 
 // verified returns what the evidence of the bundle proves about a package, merged with that of the mirror, as the
 // mirror merges it when it stores the package: there, better evidence stays.
-func (in *importer) verified(ctx context.Context, p Package) (v Verified, err error) {
+func (in *importer) verified(ctx context.Context, p Package) (s sources.Stored, err error) {
 	r := p.ID.Release()
 	signed := in.signed[r]
 	var downgrade error
 	if old, _ := in.mirror.Evidence(r.Provider, r.Version); old != nil && !p.Unpacked() {
 		signed, downgrade = in.opts.Judge.Merge(ctx, r.Provider, old, signed)
 	}
-	v, err = p.verified(ctx, in.opts.Judge, signed)
+	s, err = p.verified(ctx, in.opts.Judge, signed)
 	if err == nil || ctx.Err() != nil {
-		return v, cmp.Or(ctx.Err(), err)
+		return s, cmp.Or(ctx.Err(), err)
 	}
-	return v, sources.WithHint(sources.InPackage(p.ID, &store.ReplacedError{Err: err, Downgrade: downgrade}),
+	return s, sources.WithHint(sources.InPackage(p.ID, &store.ReplacedError{Err: err, Downgrade: downgrade}),
 		"find out where the bundle comes from; to accept its evidence, remove this version from the mirror first")
 }
 
 // fate determines what happens to a package. One that is damaged is replaced. What the mirror has in the other form must
 // have the same contents: engines prefer directories, and an unpacked package is not stored beside an archive.
 func (in *importer) fate(ctx context.Context, p Package, there []fsmirror.Package) (a Arrival, err error) {
-	a.How = Added
-	if a.Verified, err = in.verified(ctx, p); err != nil {
+	known, err := in.verified(ctx, p)
+	if err != nil {
 		return a, err
 	}
+	a = Arrival{p, known.Proof, known.Report, Added}
 	for _, found := range there {
 		s, err := in.mirror.Find(ctx, found)
 		switch same := found.Unpacked() == p.Unpacked(); {
