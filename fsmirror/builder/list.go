@@ -118,25 +118,6 @@ func (b *Builder) PackagesOf(ctx context.Context, p sources.Provider) ([]sources
 	return slices.Compact(ids), err
 }
 
-// remembered returns the record of a package as it is now. The record is zero if
-// there is none, and the package is not to be hashed.
-func (b *Builder) remembered(ctx context.Context, at fsmirror.Package, opts ListOptions) (record, error) {
-	now, err := mark(at)
-	if disk.IsUnread(err) {
-		return record{}, err
-	}
-	r, recallErr := b.recall(at)
-	switch {
-	case disk.IsUnread(recallErr):
-		return record{}, recallErr
-	case recallErr == nil && err == nil && r.Mark == now:
-		return r, nil
-	case !opts.Hash && !(opts.Again && recallErr == nil && now != ""):
-		return record{}, nil
-	}
-	return b.look(ctx, at)
-}
-
 func (b *Builder) entry(at fsmirror.Package) (Entry, error) {
 	e := Entry{ID: at.ID, Path: b.relative(at.Path()), Unpacked: at.Unpacked(), at: at}
 	info, err := os.Stat(at.Path())

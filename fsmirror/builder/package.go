@@ -136,26 +136,38 @@ func mark(at fsmirror.Package) (string, error) {
 
 // look returns the record of a package. It hashes the package if it has changed.
 func (b *Builder) look(ctx context.Context, at fsmirror.Package) (record, error) {
+	return b.remembered(ctx, at, ListOptions{Hash: true})
+}
+
+// remembered returns the record of a package as it is now. The record is zero if there is none, and the package is not to
+// be hashed.
+func (b *Builder) remembered(ctx context.Context, at fsmirror.Package, opts ListOptions) (record, error) {
 	now, err := mark(at)
-	if err != nil {
+	if err == nil && now == "" {
+		err = sources.ErrNotFound
+	}
+	if err != nil && (opts.Hash || disk.IsUnread(err)) {
 		return record{}, err
 	}
-	if now == "" {
-		return record{}, sources.ErrNotFound
+	if err != nil { // it is gone, or no package
+		return record{}, nil
 	}
 	old, recallErr := b.recall(at)
+	isNew := errors.Is(recallErr, sources.ErrNotFound)
 	switch {
-	case recallErr != nil && !errors.Is(recallErr, sources.ErrNotFound):
+	case recallErr != nil && !isNew:
 		return record{}, recallErr
-	case recallErr == nil && old.Mark == now && !b.opts.Paranoid:
+	case !isNew && old.Mark == now && !b.opts.Paranoid:
 		return old, nil
+	case !opts.Hash && (isNew || !opts.Again):
+		return record{}, nil
 	}
 	fresh, _, err := hash(ctx, at.Path())
 	if err != nil {
 		return record{}, err
 	}
 	switch {
-	case recallErr != nil:
+	case isNew:
 		fresh.Since = b.opts.Now().UTC()
 		fresh = b.knows(at.ID, fresh)
 	case old.Same(fresh.Facts):
