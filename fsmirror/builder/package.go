@@ -143,13 +143,12 @@ func (b *Builder) look(ctx context.Context, at fsmirror.Package) (record, error)
 // be hashed.
 func (b *Builder) remembered(ctx context.Context, at fsmirror.Package, opts ListOptions) (record, error) {
 	now, err := mark(at)
-	if err == nil && now == "" {
-		err = sources.ErrNotFound
-	}
-	if err != nil && (opts.Hash || disk.IsUnread(err)) {
+	switch {
+	case err != nil && (opts.Hash || disk.IsUnread(err)):
 		return record{}, err
-	}
-	if err != nil { // it is gone, or no package
+	case now == "" && opts.Hash:
+		return record{}, sources.ErrNotFound
+	case now == "": // it is gone, or no package
 		return record{}, nil
 	}
 	old, recallErr := b.recall(at)
