@@ -128,10 +128,12 @@ func mark(at fsmirror.Package) (string, error) {
 		return "", nil
 	case err != nil:
 		return "", err
-	case info.IsDir() != at.Unpacked() || !info.IsDir() && !info.Mode().IsRegular():
-		return "", nil
+	case at.Unpacked() && info.IsDir():
+		return disk.PrintTree(at.Path())
+	case !at.Unpacked() && info.Mode().IsRegular():
+		return disk.Print(at.Path(), info), nil
 	}
-	return disk.PrintTree(at.Path())
+	return "", nil
 }
 
 // look returns the record of a package. It hashes the package if it has changed.
