@@ -274,10 +274,9 @@ func (b *Builder) newEvidence() *store.Evidence {
 			return store.References(records, of)
 		},
 		Via: func() (*disk.Scratch, error) { return b.work, nil },
-		Before: func(r sources.Release, _ *sources.Signed) error {
+		Before: func(sources.Release, *sources.Signed) error {
 			b.mu.Lock()
 			defer b.mu.Unlock()
-			delete(b.located, r)
 			return b.change()
 		},
 	}
@@ -354,7 +353,11 @@ func (t *tx) Commit(ctx context.Context, by sources.Provenance) (sources.Stored,
 		return sources.Stored{}, t.Explain(err)
 	}
 	defer t.b.busy.Release(1)
-	return t.Tx.Commit(ctx, by)
+	s, err := t.Tx.Commit(ctx, by)
+	t.b.mu.Lock()
+	defer t.b.mu.Unlock()
+	delete(t.b.located, t.ID.Release()) // the evidence may be new
+	return s, err
 }
 
 // Old implements [store.Layout].
