@@ -116,8 +116,12 @@ func (b *Builder) readDocuments() (map[string]placed, error) {
 	})
 }
 
+// readDocument reads a document. A link to it, or to a directory above it, is a [disk.StrayError].
 func (b *Builder) readDocument(name string) (d placed) {
-	if d.text, d.err = b.read(name, fsmirror.MaxDocument); d.err == nil {
+	if b.dir == nil {
+		return placed{err: fs.ErrNotExist}
+	}
+	if d.text, _, d.err = b.dir.ReadFile(name, fsmirror.MaxDocument); d.err == nil {
 		d.Document, d.err = fsmirror.ParseDocument(path.Base(name), d.text)
 	}
 	return d
@@ -442,15 +446,8 @@ func (b *Builder) apply(ctx context.Context, steps []step) error {
 	return errors.Join(errs...)
 }
 
-// write replaces the contents of a file by rename, unless data is already its
-// contents. The caller holds b.mu.
+// write replaces a document by rename. The caller holds b.mu.
 func (b *Builder) write(name string, data []byte) error {
-	if old, err := b.read(name, int64(len(data))); err == nil && bytes.Equal(old, data) {
-		return nil
-	}
-	if err := b.change(); err != nil {
-		return err
-	}
 	dir, err := b.dir.MakeSub(path.Dir(name))
 	if err != nil {
 		return err
@@ -465,16 +462,6 @@ func (b *Builder) write(name string, data []byte) error {
 		_ = b.work.Remove(document)
 	}
 	return err
-}
-
-// read reads a file of the mirror's own: a record or a document. A link to one, or to
-// a directory above it, is a [disk.StrayError].
-func (b *Builder) read(name string, limit int64) ([]byte, error) {
-	if b.dir == nil {
-		return nil, fs.ErrNotExist
-	}
-	data, _, err := b.dir.ReadFile(name, limit)
-	return data, err
 }
 
 // resolve returns the path of the file in the mirror that a URL in a document refers
