@@ -51,7 +51,8 @@ type scanner struct {
 }
 
 func scan(ctx context.Context, dir string, opts Options) (*tree, error) {
-	s := &scanner{ctx: ctx, engine: opts.Engine, tree: &tree{used: map[sources.Provider][]int{}, at: map[sources.PackageID]int{}}}
+	t := &tree{used: map[sources.Provider][]int{}, at: map[sources.PackageID]int{}}
+	s := &scanner{ctx: ctx, engine: opts.Engine, tree: t}
 	info, err := os.Stat(dir)
 	if err == nil && !info.IsDir() {
 		err = errors.New("not a directory")
@@ -69,7 +70,7 @@ func scan(ctx context.Context, dir string, opts Options) (*tree, error) {
 	if err := s.search(place{path: dir}); err != nil {
 		return nil, err
 	}
-	return s.tree, nil
+	return t, nil
 }
 
 func cannotSearch(dir string, err error) error {

@@ -215,7 +215,8 @@ func (b *Builder) open(ctx context.Context) (err error) {
 	return err
 }
 
-// exclude waits until no other process writes to the mirror, and takes its lock. On a file system without locks it warns.
+// exclude waits until no other process writes to the mirror, and takes its lock. On a file system without locks it
+// warns.
 func (b *Builder) exclude(ctx context.Context) error {
 	lock := b.own.Lock(lockName)
 	ctx, cancel := disk.WithTimeout(ctx, b.opts.LockTimeout)

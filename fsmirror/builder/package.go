@@ -141,8 +141,8 @@ func (b *Builder) look(ctx context.Context, at fsmirror.Package) (record, error)
 	return b.remembered(ctx, at, ListOptions{Hash: true})
 }
 
-// remembered returns the record of a package as it is now. The record is zero if there is none, and the package is not to
-// be hashed.
+// remembered returns the record of a package as it is now. The record is zero if there is none, and the package is not
+// to be hashed.
 func (b *Builder) remembered(ctx context.Context, at fsmirror.Package, opts ListOptions) (record, error) {
 	now, err := mark(at)
 	switch {

@@ -190,7 +190,8 @@ func contentsOf(
 
 // add adds stored packages, which are sorted, and the evidence for their versions.
 func (m *Manifest) add(
-	all []sources.Stored, describe func(*Package, sources.Stored) error, signed func(sources.Stored) (*sources.Signed, error),
+	all []sources.Stored, describe func(*Package, sources.Stored) error,
+	signed func(sources.Stored) (*sources.Signed, error),
 ) error {
 	for _, s := range all {
 		p := Package{ID: s.ID, ZH: s.ZH, H1: s.H1}

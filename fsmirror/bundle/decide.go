@@ -70,8 +70,8 @@ func (in *importer) verified(ctx context.Context, p Package) (s sources.Stored, 
 		"find out where the bundle comes from; to accept its evidence, remove this version from the mirror first")
 }
 
-// fate determines what happens to a package. One that is damaged is replaced. What the mirror has in the other form must
-// have the same contents: engines prefer directories, and an unpacked package is not stored beside an archive.
+// fate determines what happens to a package. One that is damaged is replaced. What the mirror has in the other form
+// must have the same contents: engines prefer directories, and an unpacked package is not stored beside an archive.
 func (in *importer) fate(ctx context.Context, p Package, there []fsmirror.Package) (a Arrival, err error) {
 	known, err := in.verified(ctx, p)
 	if err != nil {

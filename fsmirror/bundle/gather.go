@@ -84,8 +84,8 @@ func readFile(ctx context.Context, name, file string) (File, error) {
 // modules returns the directory that contains the modules.
 func (r Root) modules() string { return filepath.Join(r.DataDir, modulesName) }
 
-// filesIn returns the files in a directory, sorted by name, except git repositories. Links in it are replaced with their
-// targets. It calls warn for links that lead nowhere.
+// filesIn returns the files in a directory, sorted by name, except git repositories. Links in it are replaced with
+// their targets. It calls warn for links that lead nowhere.
 func filesIn(ctx context.Context, dir string, most int, warn func(error)) ([]File, error) {
 	base, err := disk.Resolve(dir)
 	if err != nil {
@@ -105,8 +105,8 @@ type gathering struct {
 	warn  func(error)
 }
 
-// dir collects the files in a directory. The name is relative to the modules; at is the path without links, and above those
-// of the directories that lead there.
+// dir collects the files in a directory. The name is relative to the modules; at is the path without links, and above
+// those of the directories that lead there.
 func (g *gathering) dir(ctx context.Context, name, at string, above []string) error {
 	if slices.Contains(above, at) {
 		return fmt.Errorf("%s is a link to a directory that contains it", filepath.Join(g.base, name))
@@ -123,8 +123,8 @@ func (g *gathering) dir(ctx context.Context, name, at string, above []string) er
 	return err
 }
 
-// entry collects a file, or the files in a directory. It refuses a link to a file that is not part of the modules: a module
-// that somebody else wrote could refer to any file on this machine.
+// entry collects a file, or the files in a directory. It refuses a link to a file that is not part of the modules: a
+// module that somebody else wrote could refer to any file on this machine.
 func (g *gathering) entry(ctx context.Context, name, link string, above []string) error {
 	at, err := disk.Resolve(link)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -135,7 +135,8 @@ func (g *gathering) entry(ctx context.Context, name, link string, above []string
 		return err
 	}
 	within, err := filepath.Rel(g.base, at)
-	if err != nil || !filepath.IsLocal(within) || slices.ContainsFunc(strings.Split(filepath.ToSlash(within), "/"), isRepository) {
+	elements := strings.Split(filepath.ToSlash(within), "/")
+	if err != nil || !filepath.IsLocal(within) || slices.ContainsFunc(elements, isRepository) {
 		return sources.WithHint(fmt.Errorf("%s is a link to %s, which is outside %s", link, at, g.base),
 			"replace the link with what it refers to, or run the engine's get -update command")
 	}

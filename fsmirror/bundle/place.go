@@ -151,8 +151,9 @@ func (in *importer) place(ctx context.Context, p *Placed) (err error) {
 	return err
 }
 
-// receive writes the files of a payload into a scratch directory, and returns the name of the directory of the modules, or
-// of the engine, there. Only an engine is synced: get does not sync modules either, and the next import reads them again.
+// receive writes the files of a payload into a scratch directory, and returns the name of the directory of the modules,
+// or of the engine, there. Only an engine is synced: get does not sync modules either, and the next import reads them
+// again.
 func (b *Bundle) receive(ctx context.Context, scratch *disk.Scratch, p Payload) (made string, err error) {
 	made = scratch.Name()
 	dir, err := scratch.Mkdir(made)

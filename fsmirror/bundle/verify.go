@@ -93,7 +93,9 @@ func (p Package) stored(known sources.Proof, worth sources.Report) sources.Store
 }
 
 // verified verifies a package by the evidence in the bundle. The error is a [store.Finding].
-func (b *Bundle) verified(ctx context.Context, p Package, by sources.Judge, signed map[sources.Release]*sources.Signed) (sources.Stored, error) {
+func (b *Bundle) verified(
+	ctx context.Context, p Package, by sources.Judge, signed map[sources.Release]*sources.Signed,
+) (sources.Stored, error) {
 	s := signed[p.ID.Release()]
 	v, err := p.verified(ctx, by, s)
 	if s == nil && b.Manifest.Evidenced(p.ID.Release()) {
