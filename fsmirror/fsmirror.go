@@ -73,11 +73,12 @@ func (m *Mirror) Versions(ctx context.Context, p sources.Provider) (sources.List
 		return sources.Listing{}, &sources.ProviderError{Provider: p, Err: err}
 	}
 	listing := sources.Listing{Details: map[sources.Version]sources.Detail{}}
-	for _, found := range t.used[p] {
-		detail := listing.Details[found.ID.Version]
-		detail.Platforms = append(detail.Platforms, found.ID.Platform)
+	for _, i := range t.used[p] {
+		id := t.all[i].ID
+		detail := listing.Details[id.Version]
+		detail.Platforms = append(detail.Platforms, id.Platform)
 		slices.SortFunc(detail.Platforms, sources.Platform.Compare)
-		listing.Details[found.ID.Version] = detail
+		listing.Details[id.Version] = detail
 	}
 	if len(listing.Details) == 0 {
 		err := t.withHint(sources.ErrNotFound, p)

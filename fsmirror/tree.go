@@ -17,21 +17,21 @@ import (
 
 // A tree is the contents of a mirror.
 type tree struct {
-	all    []Package // including packages that are not used because an earlier path has them
-	used   map[sources.Provider][]Package
-	at     map[sources.PackageID]sources.Location
+	all    []Package                  // including packages that are not used because an earlier path has them
+	used   map[sources.Provider][]int // the others, by their index in all
+	at     map[sources.PackageID]int
 	strays []Stray
 }
 
 // find returns the location of the package.
 func (t *tree) find(id sources.PackageID) (sources.Location, error) {
-	if location, ok := t.at[id]; ok {
-		return location, nil
+	if i, ok := t.at[id]; ok {
+		return t.all[i].Location, nil
 	}
 	var names []string
-	for _, p := range t.used[id.Provider] {
-		if p.ID.Version == id.Version {
-			names = append(names, p.ID.Platform.String())
+	for _, i := range t.used[id.Provider] {
+		if has := t.all[i].ID; has.Version == id.Version {
+			names = append(names, has.Platform.String())
 		}
 	}
 	if len(names) == 0 {
@@ -51,7 +51,8 @@ type scanner struct {
 }
 
 func scan(ctx context.Context, dir string, opts Options) (*tree, error) {
-	s := &scanner{ctx: ctx, engine: opts.Engine, tree: &tree{used: map[sources.Provider][]Package{}, at: map[sources.PackageID]sources.Location{}}}
+	t := &tree{used: map[sources.Provider][]int{}, at: map[sources.PackageID]int{}}
+	s := &scanner{ctx: ctx, engine: opts.Engine, tree: t}
 	info, err := os.Stat(dir)
 	if err == nil && !info.IsDir() {
 		err = errors.New("not a directory")
@@ -69,7 +70,7 @@ func scan(ctx context.Context, dir string, opts Options) (*tree, error) {
 	if err := s.search(place{path: dir}); err != nil {
 		return nil, err
 	}
-	return s.tree, nil
+	return t, nil
 }
 
 func cannotSearch(dir string, err error) error {
@@ -205,11 +206,11 @@ func (s *scanner) found(at *place, entry fs.DirEntry, p Package) {
 	case !targetIs(at.path, entry, is):
 		s.stray(at, "is neither %s nor a symlink to one", kind)
 	default:
-		s.tree.all = append(s.tree.all, p)
 		if _, ok := s.tree.at[p.ID]; !ok {
-			s.tree.at[p.ID] = p.Location
-			s.tree.used[at.provider] = append(s.tree.used[at.provider], p)
+			s.tree.at[p.ID] = len(s.tree.all)
+			s.tree.used[at.provider] = append(s.tree.used[at.provider], len(s.tree.all))
 		}
+		s.tree.all = append(s.tree.all, p)
 	}
 }
 

@@ -73,7 +73,7 @@ var mayImport = map[string][]string{
 		"cmd/larder/report", "cmd/larder/ui",
 		"sources", "sources/age", "sources/bucket", "sources/disk", "sources/fetch", "sources/netmirror",
 		"sources/oci", "sources/policy", "sources/registry", "sources/seal", "sources/store", "sources/trust",
-		"cachedir", "cliconfig", "cliconfig/programs", "fsmirror", "fsmirror/builder", "fsmirror/bundle", "fsmirror/legacy",
+		"cachedir", "cliconfig", "cliconfig/programs", "fsmirror", "fsmirror/builder", "fsmirror/legacy",
 		"fsmirror/publish", "installer", "installer/acquire", "installer/lockfile", "installer/modules",
 	},
 	"cmd/larder/site/sitetest": {"sources", "sources/sourcetest", "cmd/larder/report", "cmd/larder/site", "cliconfig"},

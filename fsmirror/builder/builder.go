@@ -24,10 +24,10 @@
 //
 // # Order
 //
-// Every file appears by rename. The index never names a file that does not exist or a
-// hash of other contents, unless the file was damaged later: then the entry stays until the package
-// is replaced or removed, and clients refuse the file. An archive, or the evidence for a version, appears before
-// the JSON that names it, and is taken out of the JSON before it is replaced or
+// Every file appears by rename. The index never names a file that does not exist. If an archive was damaged
+// or replaced, it has the hashes of another one until [Builder.Finish] writes it, and clients refuse the
+// archive. An archive, or the evidence for a version, appears before
+// the JSON that names it, and is taken out of the JSON before it is
 // removed. This holds for each document separately. A client that read index.json
 // just before a change may get "not found" for VERSION.json, and repeats the request.
 // If a process is killed in between, the index is incomplete, and the next run
@@ -60,6 +60,7 @@ import (
 	"github.com/larder-cli/larder/fsmirror"
 	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/disk"
+	"github.com/larder-cli/larder/sources/evidence"
 	"github.com/larder-cli/larder/sources/staging"
 	"github.com/larder-cli/larder/sources/store"
 	"github.com/larder-cli/larder/sources/trust"
@@ -115,9 +116,10 @@ type Builder struct {
 	busy *semaphore.Weighted
 
 	mu      sync.Mutex
-	tree    *fsmirror.Mirror                    // nil until it is read, and after a package was added or removed
-	changed bool                                // some changes may not be on the disk yet
-	working map[sources.PackageID]chan struct{} // full while the package is being downloaded or stored
+	tree    *fsmirror.Mirror                       // nil until it is read, and after a package was added or removed
+	changed bool                                   // some changes may not be on the disk yet
+	working map[sources.PackageID]chan struct{}    // full while the package is being downloaded or stored
+	located map[sources.Release]*evidence.Location // see locate
 
 	doubted []sources.PackageID // see Doubt
 }
@@ -156,7 +158,7 @@ func Open(ctx context.Context, dir string, opts Options) (*Builder, error) {
 	opts.Place = cmp.Or(opts.Place, "the mirror")
 	b := &Builder{
 		path: dir, opts: opts, busy: semaphore.NewWeighted(everything),
-		working: map[sources.PackageID]chan struct{}{},
+		working: map[sources.PackageID]chan struct{}{}, located: map[sources.Release]*evidence.Location{},
 	}
 	if opts.ReadOnly {
 		b.dir, _ = disk.Open(dir) // if that fails, so does every method that reads packages
@@ -191,12 +193,9 @@ func (b *Builder) open(ctx context.Context) (err error) {
 	if b.own, err = b.dir.MakeSub(own); err != nil {
 		return err
 	}
-	lock := b.own.Lock(lockName)
-	if err := b.wait(ctx, lock, lock.Try); err != nil {
+	if err := b.exclude(ctx); err != nil {
 		return err
 	}
-	b.lock = lock
-	lock.Announce(b.opts.Now())
 	if err := b.own.CheckDirs("tmp", partial, "evidence", "ledger", "removed"); err != nil {
 		return err
 	}
@@ -216,47 +215,26 @@ func (b *Builder) open(ctx context.Context) (err error) {
 	return err
 }
 
-// wait waits for a lock. On a file system without locks it warns.
-func (b *Builder) wait(ctx context.Context, lock *disk.Lock, try func() (bool, error)) error {
+// exclude waits until no other process writes to the mirror, and takes its lock. On a file system without locks it
+// warns.
+func (b *Builder) exclude(ctx context.Context) error {
+	lock := b.own.Lock(lockName)
 	ctx, cancel := disk.WithTimeout(ctx, b.opts.LockTimeout)
 	defer cancel()
-	err := disk.Wait(ctx, try, func() {
+	err := disk.Wait(ctx, lock.Try, func() {
 		if b.opts.Waiting != nil {
 			b.opts.Waiting(lock.Holder())
 		}
 	})
-	if err == nil && lock.Lockless != nil {
+	if err != nil {
+		return err
+	}
+	if lock.Lockless != nil {
 		b.warn(fmt.Errorf("%s cannot be locked, so other processes may be writing to it: %w", b.path, lock.Lockless))
 	}
-	return err
-}
-
-// share waits until no process writes to the mirror, and blocks writers until unlock
-// is called. If no process has ever written there, it does nothing. The same applies
-// to mirrors copied as links, because no larder process writes through a link.
-func (b *Builder) share(ctx context.Context) (unlock func(), err error) {
-	if !b.opts.ReadOnly || !b.has(own+"/"+lockName) { // this process has the lock, or there is none
-		return func() {}, nil
-	}
-	in, err := b.dir.Sub(own)
-	if err != nil {
-		return nil, err
-	}
-	lock := in.Lock(lockName)
-	lock.Existing = true
-	unlock = func() {
-		lock.Unlock()
-		in.Close()
-	}
-	err = b.wait(ctx, lock, lock.TryShared)
-	if stray := (*disk.StrayError)(nil); ctx.Err() != nil || errors.As(err, &stray) {
-		unlock()
-		return nil, err
-	}
-	if err != nil {
-		b.warn(fmt.Errorf("%s cannot be locked, so other processes may be writing to it: %w", b.path, err))
-	}
-	return unlock, nil
+	b.lock = lock
+	lock.Announce(b.opts.Now())
+	return nil
 }
 
 // enter waits until no other goroutine stores the package.

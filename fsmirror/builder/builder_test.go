@@ -302,36 +302,6 @@ func TestPut(t *testing.T) {
 	sourcetest.ErrorIs(t, err, sources.ErrNotFound, "what is not there")
 }
 
-// The index never names a new archive with the hashes of the replaced one.
-func TestReplacedArchivesLeaveTheIndex(t *testing.T) {
-	d, dir := synced(t, builder.Options{}, widget+"/1.0.0/linux_amd64", widget+"/1.0.0/darwin_arm64")
-	d.stockWith(another, widget+"/1.0.0/linux_amd64")
-	b := open(t, dir, builder.Options{})
-	defer b.Close()
-	id := parseID(t, widget+"/1.0.0/linux_amd64")
-	sourcetest.Must(sourcetest.Put(t.Context(), b, id, d.delivery(id)))(t)
-	found, err := client(dir)
-	sourcetest.Expect(t, err == nil && len(found) == 1, "before the end a client finds %q, %v", found, err)
-	must(t, b.Finish(t.Context()))
-	found, err = client(dir)
-	sourcetest.Expect(t, err == nil && len(found) == 2, "a client finds %q, %v", found, err)
-}
-
-// Even if the index was wrong before, it does not name new contents with wrong
-// hashes.
-func TestPutWithWrongIndex(t *testing.T) {
-	d := newDepot(t, widget+"/1.0.0/linux_amd64")
-	dir := t.TempDir()
-	write(t, filepath.Join(dir, widget, "index.json"), `{"versions":{"1.0.0":{}}}`)
-	write(t, filepath.Join(dir, widget, "1.0.0.json"), `{"archives":{"linux_amd64":{"url":"terraform-provider-widget_1.0.0_linux_amd64.zip","hashes":["zh:00"]}}}`)
-	b := open(t, dir, builder.Options{})
-	defer b.Close()
-	id := parseID(t, widget+"/1.0.0/linux_amd64")
-	sourcetest.Must(sourcetest.Put(t.Context(), b, id, d.delivery(id)))(t)
-	found, err := client(dir)
-	sourcetest.Expect(t, err == nil && len(found) == 0, "a client finds %q, %v", found, err)
-}
-
 func TestFinish(t *testing.T) {
 	const zip = "terraform-provider-widget_1.0.0_linux_amd64.zip"
 	for _, tt := range []struct {

@@ -12,7 +12,6 @@ import (
 
 	"github.com/larder-cli/larder/fsmirror/builder"
 	"github.com/larder-cli/larder/sources"
-	"github.com/larder-cli/larder/sources/disk"
 	"github.com/larder-cli/larder/sources/sourcetest"
 	"github.com/larder-cli/larder/sources/store"
 )
@@ -136,16 +135,6 @@ func TestVerifyMirrorsOfOthers(t *testing.T) {
 	v, err := open(t, unpacked, builder.Options{ReadOnly: true}).Verify(t.Context(), nil)
 	sourcetest.Expect(t, err == nil && len(v.Findings) == 1 && v.Findings[0].Kind == store.Broken,
 		"without executable: %+v, %v", v, err)
-}
-
-// Verify waits until a writing process finishes.
-func TestVerifyWaits(t *testing.T) {
-	t.Parallel()
-	_, dir := synced(t, builder.Options{}, widget+"/1.0.0/linux_amd64")
-	writer := open(t, dir, builder.Options{})
-	reader := open(t, dir, builder.Options{ReadOnly: true, Waiting: func(disk.Holder) { must(t, writer.Close()) }})
-	v, err := reader.Verify(t.Context(), nil)
-	sourcetest.Expect(t, err == nil && v.Packages == 1, "%+v, %v", v, err)
 }
 
 func TestIndexDry(t *testing.T) {

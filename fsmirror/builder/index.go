@@ -12,7 +12,6 @@ import (
 	"os"
 	"path"
 	"path/filepath"
-	"reflect"
 	"slices"
 	"strings"
 
@@ -117,8 +116,12 @@ func (b *Builder) readDocuments() (map[string]placed, error) {
 	})
 }
 
+// readDocument reads a document. A link to it, or to a directory above it, is a [disk.StrayError].
 func (b *Builder) readDocument(name string) (d placed) {
-	if d.text, d.err = b.read(name, fsmirror.MaxDocument); d.err == nil {
+	if b.dir == nil {
+		return placed{err: fs.ErrNotExist}
+	}
+	if d.text, _, d.err = b.dir.ReadFile(name, fsmirror.MaxDocument); d.err == nil {
 		d.Document, d.err = fsmirror.ParseDocument(path.Base(name), d.text)
 	}
 	return d
@@ -378,6 +381,12 @@ func (p *plan) compare() error {
 // extension returns the part of a VERSION.json besides the archives: the file names
 // of the evidence. It is nil if there is no readable evidence.
 func (b *Builder) extension(of sources.Release) (*evidence.Extension, error) {
+	b.mu.Lock()
+	known := b.located[of]
+	b.mu.Unlock()
+	if known != nil {
+		return &evidence.Extension{Evidence: known}, nil
+	}
 	files, err := b.evidence.Files(of)
 	if err != nil {
 		if !disk.IsUnread(err) {
@@ -386,6 +395,19 @@ func (b *Builder) extension(of sources.Release) (*evidence.Extension, error) {
 		return nil, err
 	}
 	return &evidence.Extension{Evidence: evidence.Locate(of.Provider, of.Version, files)}, nil
+}
+
+// locate keeps what the documents say about evidence that was just read. With thousands of versions, the evidence isn't
+// in memory any more when the documents are written.
+func (b *Builder) locate(of sources.Release) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.located[of] != nil {
+		return
+	}
+	if files, err := b.evidence.Files(of); err == nil {
+		b.located[of] = evidence.Locate(of.Provider, of.Version, files)
+	}
 }
 
 // apply writes the records, syncs the evidence, and then carries out the steps. After an error, it carries out those
@@ -424,62 +446,8 @@ func (b *Builder) apply(ctx context.Context, steps []step) error {
 	return errors.Join(errs...)
 }
 
-// unindex removes a package from the index, before its archive is replaced. The
-// caller holds b.mu.
-func (b *Builder) unindex(id sources.PackageID) error {
-	return b.edit(id.Release(), func(doc *fsmirror.Document) { delete(doc.Archives, id.Platform.String()) })
-}
-
-// unindexEvidence removes the evidence for a version from the index, before s
-// replaces it. The caller holds b.mu.
-func (b *Builder) unindexEvidence(of sources.Release, s *sources.Signed) error {
-	files, err := evidence.Pack(s)
-	if err != nil {
-		return err
-	}
-	next := &evidence.Extension{Evidence: evidence.Locate(of.Provider, of.Version, files)}
-	return b.edit(of, func(doc *fsmirror.Document) {
-		if !reflect.DeepEqual(doc.Larder, next) {
-			doc.Larder = nil
-		}
-	})
-}
-
-// edit changes the documents of a version, until they are complete again. A document that then names no archive stays
-// in index.json: clients fail, and do not choose another version. So does an invalid one.
-func (b *Builder) edit(of sources.Release, change func(*fsmirror.Document)) error {
-	for _, home := range homes(of.Provider) {
-		name := document(home, of.Version)
-		doc := b.readDocument(name)
-		switch {
-		case errors.Is(doc.err, fs.ErrNotExist):
-			continue
-		case disk.IsUnread(doc.err):
-			return doc.err
-		case doc.err != nil:
-			doc.Archives = map[string]fsmirror.Archive{}
-		}
-		change(&doc.Document)
-		text, err := doc.Text()
-		if err == nil {
-			err = b.write(name, text)
-		}
-		if err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// write replaces the contents of a file by rename, unless data is already its
-// contents. The caller holds b.mu.
+// write replaces a document by rename. The caller holds b.mu.
 func (b *Builder) write(name string, data []byte) error {
-	if old, err := b.read(name, int64(len(data))); err == nil && bytes.Equal(old, data) {
-		return nil
-	}
-	if err := b.change(); err != nil {
-		return err
-	}
 	dir, err := b.dir.MakeSub(path.Dir(name))
 	if err != nil {
 		return err
@@ -494,16 +462,6 @@ func (b *Builder) write(name string, data []byte) error {
 		_ = b.work.Remove(document)
 	}
 	return err
-}
-
-// read reads a file of the mirror's own: a record or a document. A link to one, or to
-// a directory above it, is a [disk.StrayError].
-func (b *Builder) read(name string, limit int64) ([]byte, error) {
-	if b.dir == nil {
-		return nil, fs.ErrNotExist
-	}
-	data, _, err := b.dir.ReadFile(name, limit)
-	return data, err
 }
 
 // resolve returns the path of the file in the mirror that a URL in a document refers

@@ -53,7 +53,7 @@ func (b *Builder) List(ctx context.Context, opts ListOptions) ([]Entry, error) {
 	if err != nil {
 		return nil, err
 	}
-	var entries []Entry
+	entries := make([]Entry, 0, len(packages))
 	var total, done int64
 	for _, pkg := range packages {
 		e, err := b.entry(pkg)
@@ -116,25 +116,6 @@ func (b *Builder) PackagesOf(ctx context.Context, p sources.Provider) ([]sources
 	}
 	slices.SortFunc(ids, sources.PackageID.Compare)
 	return slices.Compact(ids), err
-}
-
-// remembered returns the record of a package as it is now. The record is zero if
-// there is none, and the package is not to be hashed.
-func (b *Builder) remembered(ctx context.Context, at fsmirror.Package, opts ListOptions) (record, error) {
-	now, err := mark(at)
-	if disk.IsUnread(err) {
-		return record{}, err
-	}
-	r, recallErr := b.recall(at)
-	switch {
-	case disk.IsUnread(recallErr):
-		return record{}, recallErr
-	case recallErr == nil && err == nil && r.Mark == now:
-		return r, nil
-	case !opts.Hash && !(opts.Again && recallErr == nil && now != ""):
-		return record{}, nil
-	}
-	return b.look(ctx, at)
 }
 
 func (b *Builder) entry(at fsmirror.Package) (Entry, error) {

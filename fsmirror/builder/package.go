@@ -128,34 +128,47 @@ func mark(at fsmirror.Package) (string, error) {
 		return "", nil
 	case err != nil:
 		return "", err
-	case info.IsDir() != at.Unpacked() || !info.IsDir() && !info.Mode().IsRegular():
-		return "", nil
+	case at.Unpacked() && info.IsDir():
+		return disk.PrintTree(at.Path())
+	case !at.Unpacked() && info.Mode().IsRegular():
+		return disk.Print(at.Path(), info), nil
 	}
-	return disk.PrintTree(at.Path())
+	return "", nil
 }
 
 // look returns the record of a package. It hashes the package if it has changed.
 func (b *Builder) look(ctx context.Context, at fsmirror.Package) (record, error) {
+	return b.remembered(ctx, at, ListOptions{Hash: true})
+}
+
+// remembered returns the record of a package as it is now. The record is zero if there is none, and the package is not
+// to be hashed.
+func (b *Builder) remembered(ctx context.Context, at fsmirror.Package, opts ListOptions) (record, error) {
 	now, err := mark(at)
-	if err != nil {
+	switch {
+	case err != nil && (opts.Hash || disk.IsUnread(err)):
 		return record{}, err
-	}
-	if now == "" {
+	case now == "" && opts.Hash:
 		return record{}, sources.ErrNotFound
+	case now == "": // it is gone, or no package
+		return record{}, nil
 	}
 	old, recallErr := b.recall(at)
+	isNew := errors.Is(recallErr, sources.ErrNotFound)
 	switch {
-	case recallErr != nil && !errors.Is(recallErr, sources.ErrNotFound):
+	case recallErr != nil && !isNew:
 		return record{}, recallErr
-	case recallErr == nil && old.Mark == now && !b.opts.Paranoid:
-		return b.letExecute(at, old)
+	case !isNew && old.Mark == now && !b.opts.Paranoid:
+		return old, nil
+	case !opts.Hash && (isNew || !opts.Again):
+		return record{}, nil
 	}
 	fresh, _, err := hash(ctx, at.Path())
 	if err != nil {
 		return record{}, err
 	}
 	switch {
-	case recallErr != nil:
+	case isNew:
 		fresh.Since = b.opts.Now().UTC()
 		fresh = b.knows(at.ID, fresh)
 	case old.Same(fresh.Facts):
@@ -166,26 +179,7 @@ func (b *Builder) look(ctx context.Context, at fsmirror.Package) (record, error)
 	}
 	fresh.Mark = now
 	b.note(at, fresh)
-	return b.letExecute(at, fresh)
-}
-
-// letExecute restores the execute permission of the provider in an unpacked package
-// with the right contents, and returns the record with the new fingerprint. If
-// that fails, it warns, because Larder can still install the package.
-func (b *Builder) letExecute(at fsmirror.Package, r record) (record, error) {
-	if !at.Unpacked() || b.opts.ReadOnly {
-		return r, nil
-	}
-	restored, err := store.LetExecute(at.Path(), at.ID, b.warn)
-	if errors.Is(err, archive.ErrNotExecutable) {
-		b.warn(sources.InPackage(at.ID, err))
-	}
-	if !restored {
-		return r, nil
-	}
-	r.Mark, err = mark(at)
-	b.note(at, r)
-	return r, err
+	return fresh, nil
 }
 
 // hash reads and hashes a package.
@@ -207,6 +201,9 @@ func hash(ctx context.Context, path string) (record, sources.Contents, error) {
 func (b *Builder) stored(at fsmirror.Package, r record) sources.Stored {
 	s := b.evidence.Describe(at.ID, at.Path(), r.Facts)
 	s.Filename, s.Differs = at.ID.Filename(), r.differs
+	if s.Signed != nil && !at.Unpacked() {
+		b.locate(at.ID.Release())
+	}
 	switch is := evidence.Reference(s.Signed); {
 	case r.differs != "":
 		s.Proof, s.Signed = sources.Proof{}, nil
@@ -277,10 +274,10 @@ func (b *Builder) newEvidence() *store.Evidence {
 			return store.References(records, of)
 		},
 		Via: func() (*disk.Scratch, error) { return b.work, nil },
-		Before: func(r sources.Release, s *sources.Signed) error {
+		Before: func(sources.Release, *sources.Signed) error {
 			b.mu.Lock()
 			defer b.mu.Unlock()
-			return errors.Join(b.change(), b.unindexEvidence(r, s))
+			return b.change()
 		},
 	}
 }
@@ -356,7 +353,11 @@ func (t *tx) Commit(ctx context.Context, by sources.Provenance) (sources.Stored,
 		return sources.Stored{}, t.Explain(err)
 	}
 	defer t.b.busy.Release(1)
-	return t.Tx.Commit(ctx, by)
+	s, err := t.Tx.Commit(ctx, by)
+	t.b.mu.Lock()
+	defer t.b.mu.Unlock()
+	delete(t.b.located, t.ID.Release()) // the evidence may be new
+	return s, err
 }
 
 // Old implements [store.Layout].
@@ -403,7 +404,7 @@ func (t *tx) Put(ctx context.Context, f store.Facts) (sources.Stored, error) {
 	return t.added(record{Facts: f, Mark: is}), nil
 }
 
-// move moves the package from the scratch directory to its place. It removes an old archive from the index before.
+// move moves the package from the scratch directory to its place.
 func (t *tx) move(in *disk.Dir, name string) error {
 	b := t.b
 	if there, err := in.Lstat(name); !t.at.Unpacked() && err == nil && there.IsDir() { // no larder has created it
@@ -412,9 +413,6 @@ func (t *tx) move(in *disk.Dir, name string) error {
 	}
 	b.mu.Lock()
 	err := b.change()
-	if err == nil && !t.at.Unpacked() {
-		err = b.unindex(t.ID)
-	}
 	b.mu.Unlock()
 	if err != nil {
 		return err

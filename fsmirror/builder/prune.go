@@ -84,16 +84,12 @@ func (b *Builder) PlanRemoval(
 		if archives[e.ID] == "" {
 			continue
 		}
-		r, err := b.recall(e.at)
-		if err != nil {
-			r, err = b.look(ctx, e.at)
-		}
-		if ctx.Err() != nil {
+		switch s, err := b.Find(ctx, e.at); {
+		case ctx.Err() != nil:
 			return nil, nil, ctx.Err()
-		}
-		if err == nil && r.ZH == archives[e.ID] {
+		case err == nil && s.ZH == archives[e.ID]:
 			plan.Add(e)
-		} else {
+		default:
 			others = append(others, e.ID)
 		}
 	}

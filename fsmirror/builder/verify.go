@@ -51,14 +51,10 @@ type verifier struct {
 
 // Verify reads all files in a mirror. It compares packages with their records and
 // their evidence, and the index with the packages. It changes nothing and opens no
-// connection. Report is called with the number of bytes read so far, one call at a
+// connection. While another process writes to the mirror, it may find problems that
+// this process completes. Report is called with the number of bytes read so far, one call at a
 // time. It may be nil.
 func (b *Builder) Verify(ctx context.Context, report func(done, of int64)) (*Verification, error) {
-	release, err := b.share(ctx)
-	if err != nil {
-		return nil, err
-	}
-	defer release()
 	b.forgetTree()
 	packages, err := b.packages(ctx)
 	if err != nil {

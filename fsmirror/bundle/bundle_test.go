@@ -296,37 +296,11 @@ func TestCreateRefuses(t *testing.T) {
 	t.Run("what the caller refuses", func(t *testing.T) {
 		refused, asked := errors.New("refused"), 0
 		opts := createOptions()
-		opts.Accept = func(all []bundle.Verified) error { asked = len(all); return refused }
+		opts.Accept = func(all []sources.Stored) error { asked = len(all); return refused }
 		dir := mirrored(t, w)
 		_, err := bundle.Create(ctx, dir, filepath.Join(t.TempDir(), "b"), opts)
 		sourcetest.Expect(t, errors.Is(err, refused) && asked > 0, "asked about %d packages: %v", asked, err)
 	})
-	t.Run("unpacked", func(t *testing.T) {
-		dir := mirrored(t, w, "*/1.0.0/*")
-		w.WriteUnpacked(dir, "*/1.1.0/*")
-		var warned []error
-		opts := createOptions()
-		opts.Warn = func(err error) { warned = append(warned, err) }
-		_, err := bundle.Create(ctx, dir, filepath.Join(t.TempDir(), "b"), opts)
-		sourcetest.Require(t, err != nil && strings.Contains(err.Error(), "1.1.0 linux_amd64: it is unpacked"), "%v", err)
-		receiver := sourcetest.Must(bundle.Describe(ctx, mirrored(t, w, "*/1.1.0/*"), opts.Records, ignore))(t)
-		opts.Since = &bundle.Receiver{Manifest: receiver}
-		created(t, dir, opts)
-		sourcetest.Expect(t, len(warned) == 0, "warned of %v", warned)
-		sourcetest.Must(bundle.Describe(ctx, dir, opts.Records, opts.Warn))(t)
-		if len(warned) != 1 || !strings.Contains(warned[0].Error(), "1.1.0 linux_amd64: it is unpacked") {
-			t.Errorf("warned of %v", warned)
-		}
-	})
-}
-
-// A bundle without anything to import is empty, and no other one is.
-func TestEmpty(t *testing.T) {
-	packages, payload := make([]bundle.Package, 1), make([]bundle.Payload, 1)
-	for _, m := range []bundle.Manifest{{Packages: packages}, {Payload: payload}, {Packages: packages, Payload: payload}} {
-		sourcetest.Expect(t, !m.Empty(), "empty: %+v", m)
-	}
-	sourcetest.Expect(t, bundle.Manifest{}.Empty(), "not empty")
 }
 
 // plainMirror creates a mirror without a world, because creating its keys would slow

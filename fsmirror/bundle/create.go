@@ -23,7 +23,7 @@ import (
 type CreateOptions struct {
 	// Accept is called with all packages before anything is written. Its error ends the
 	// command. It may be nil.
-	Accept func([]Verified) error
+	Accept func([]sources.Stored) error
 
 	Records store.Records        // of the mirror
 	Judge   sources.Judge        // decides what evidence is worth
@@ -107,7 +107,7 @@ func (opts CreateOptions) prove(ctx context.Context, dir string, m Manifest) err
 	for _, e := range m.Evidence {
 		signed[e.Release] = e.signed
 	}
-	var all []Verified
+	var all []sources.Stored
 	var errs []error
 	for _, p := range m.Packages {
 		v, err := p.verified(ctx, opts.Judge, signed[p.ID.Release()])
@@ -162,76 +162,75 @@ func contentsOf(
 	slices.SortStableFunc(packages, func(a, b fsmirror.Package) int {
 		return cmp.Or(a.ID.Compare(b.ID), packed(b)-packed(a))
 	})
+	var archives []sources.Stored
 	for _, found := range slices.CompactFunc(packages, func(a, b fsmirror.Package) bool { return a.ID == b.ID }) {
 		switch {
 		case found.ID.Provider.BuiltIn(), found.ID.Provider.Legacy(): // engines install none from a mirror
 			warn(&sources.PackageError{ID: found.ID, Err: errors.New("not in the bundle: no module can require a provider with this address")})
 			continue
-		case packed(found) == 0:
+		case found.Unpacked():
 			unpacked = append(unpacked, found.ID)
 			continue
 		}
-		p, err := examine(ctx, there, found)
+		s, err := there.Find(ctx, found)
+		if err == nil && s.Differs != "" {
+			err = sources.InPackage(found.ID, &builder.ChangedError{Was: s.Differs, Is: s.ZH})
+			err = sources.WithHint(err, "larder mirror verify shows the details; larder mirror sync replaces it")
+		}
 		if err != nil {
 			return m, nil, err
 		}
-		m.Packages = append(m.Packages, p)
+		archives = append(archives, s)
 	}
-	if m.Evidence, err = findEvidence(dir, m.Packages); err != nil {
-		return m, nil, err
-	}
-	_, err = ParseManifest(m.Text())
+	err = m.add(archives, packedOf, func(s sources.Stored) (*sources.Signed, error) {
+		return evidence.Of(dir, s.ID.Provider, s.ID.Version)
+	})
 	return m, unpacked, err
 }
 
-// examine describes an archive.
-func examine(ctx context.Context, there *builder.Builder, found fsmirror.Package) (p Package, err error) {
-	s, err := there.Find(ctx, found)
+// add adds stored packages, which are sorted, and the evidence for their versions.
+func (m *Manifest) add(
+	all []sources.Stored, describe func(*Package, sources.Stored) error,
+	signed func(sources.Stored) (*sources.Signed, error),
+) error {
+	for _, s := range all {
+		p := Package{ID: s.ID, ZH: s.ZH, H1: s.H1}
+		if err := describe(&p, s); err != nil {
+			return sources.InPackage(s.ID, err)
+		}
+		m.Packages = append(m.Packages, p)
+		r := s.ID.Release()
+		if n := len(m.Evidence); n > 0 && m.Evidence[n-1].Release == r {
+			continue
+		}
+		by, err := signed(s)
+		if by == nil && (err == nil || errors.Is(err, sources.ErrNotFound)) {
+			continue
+		}
+		e := Evidence{}
+		if err == nil {
+			e, err = newEvidence(r, by)
+		}
+		if err != nil {
+			return err
+		}
+		m.Evidence = append(m.Evidence, e)
+	}
+	_, err := ParseManifest(m.Text())
+	return err
+}
+
+// packedOf describes an archive.
+func packedOf(p *Package, s sources.Stored) error {
+	info, err := os.Stat(s.Dir)
 	if err != nil {
-		return p, err
+		return err
 	}
-	if s.Differs != "" {
-		err := &builder.ChangedError{Was: s.Differs, Is: s.ZH}
-		return p, sources.WithHint(&sources.PackageError{ID: found.ID, Err: err}, "larder mirror verify shows the details; larder mirror sync replaces it")
-	}
-	path := found.Location.Archive
-	info, err := os.Stat(path)
-	if err != nil {
-		return p, err
-	}
-	p = Package{
-		ID: s.ID, Size: info.Size(), ZH: s.ZH, H1: s.H1,
-		source: source{path: path, origin: s.Origin, public: s.Public()},
-	}
+	p.Size, p.source = info.Size(), source{path: s.Dir, origin: s.Origin, public: s.Public()}
 	if s.ZipH1 != s.H1 {
 		p.ZipH1 = s.ZipH1
 	}
-	return p, nil
-}
-
-// findEvidence reads the mirror's evidence for sorted packages.
-func findEvidence(dir string, packages []Package) (all []Evidence, err error) {
-	var last sources.Release
-	for _, p := range packages {
-		r := p.ID.Release()
-		if r == last {
-			continue
-		}
-		last = r
-		signed, err := evidence.Of(dir, r.Provider, r.Version)
-		if errors.Is(err, sources.ErrNotFound) {
-			continue
-		}
-		if err != nil {
-			return nil, err
-		}
-		e, err := newEvidence(r, signed)
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, e)
-	}
-	return all, nil
+	return nil
 }
 
 // newEvidence describes the evidence for a release.

@@ -55,45 +55,47 @@ func (in *importer) decide(ctx context.Context) error {
 
 // verified returns what the evidence of the bundle proves about a package, merged with that of the mirror, as the
 // mirror merges it when it stores the package: there, better evidence stays.
-func (in *importer) verified(ctx context.Context, p Package) (v Verified, err error) {
+func (in *importer) verified(ctx context.Context, p Package) (s sources.Stored, err error) {
 	r := p.ID.Release()
 	signed := in.signed[r]
 	var downgrade error
 	if old, _ := in.mirror.Evidence(r.Provider, r.Version); old != nil && !p.Unpacked() {
 		signed, downgrade = in.opts.Judge.Merge(ctx, r.Provider, old, signed)
 	}
-	v, err = p.verified(ctx, in.opts.Judge, signed)
+	s, err = p.verified(ctx, in.opts.Judge, signed)
 	if err == nil || ctx.Err() != nil {
-		return v, cmp.Or(ctx.Err(), err)
+		return s, cmp.Or(ctx.Err(), err)
 	}
-	return v, sources.WithHint(sources.InPackage(p.ID, &store.ReplacedError{Err: err, Downgrade: downgrade}),
+	return s, sources.WithHint(sources.InPackage(p.ID, &store.ReplacedError{Err: err, Downgrade: downgrade}),
 		"find out where the bundle comes from; to accept its evidence, remove this version from the mirror first")
 }
 
-// fate determines what happens to a package. An archive that is broken or has changed is replaced. What the mirror has
-// in the other form must have the same contents: engines prefer directories, and an unpacked package is not stored
-// beside an archive.
+// fate determines what happens to a package. One that is damaged is replaced. What the mirror has in the other form
+// must have the same contents: engines prefer directories, and an unpacked package is not stored beside an archive.
 func (in *importer) fate(ctx context.Context, p Package, there []fsmirror.Package) (a Arrival, err error) {
-	a.How = Added
-	if a.Verified, err = in.verified(ctx, p); err != nil {
+	known, err := in.verified(ctx, p)
+	if err != nil {
 		return a, err
 	}
+	a = Arrival{p, known.Proof, known.Report, Added}
 	for _, found := range there {
 		s, err := in.mirror.Find(ctx, found)
-		packed := found.Location.Archive != ""
-		switch same := packed && !p.Unpacked(); {
+		switch same := found.Unpacked() == p.Unpacked(); {
 		case ctx.Err() != nil:
 			return a, ctx.Err()
-		case same && (err != nil || s.Differs == p.ZH):
+		case same && (err != nil || s.Differs != "" && s.Differs == p.hashes()[0]):
 			a.How = Replaced
 		case err != nil:
 			return a, err
-		case same && s.ZH != p.ZH:
-			return a, in.conflict(p, "has "+string(s.ZH))
-		case s.H1 != p.H1 && packed:
-			return a, in.conflict(p, "has it as "+string(s.H1))
-		case s.H1 != p.H1:
-			return a, in.conflict(p, "has it unpacked, as "+string(s.H1))
+		case s.H1 != p.H1 || same && !p.Unpacked() && s.ZH != p.ZH:
+			has := string(s.ZH)
+			if found.Unpacked() {
+				has = "it unpacked, as " + string(s.H1)
+			}
+			err := fmt.Errorf("the bundle has %s, and the mirror has %s", p.hashes()[0], has)
+			return a, sources.WithHint(sources.InPackage(p.ID, err),
+				"find out which package is right; larder mirror remove %s %s@%s/%s removes the one in the mirror",
+				in.dir, p.ID.Provider, p.ID.Version, p.ID.Platform)
 		case same || p.Unpacked():
 			a.How = Known
 			if p.Unpacked() || s.Report.Verdict > a.Report.Verdict {
@@ -102,12 +104,4 @@ func (in *importer) fate(ctx context.Context, p Package, there []fsmirror.Packag
 		}
 	}
 	return a, nil
-}
-
-// conflict returns the error for a package that is not what the mirror has.
-func (in *importer) conflict(p Package, has string) error {
-	err := fmt.Errorf("the bundle has %s, and the mirror %s", p.hashes()[0], has)
-	return sources.WithHint(sources.InPackage(p.ID, err),
-		"find out which package is right; larder mirror remove %s %s@%s/%s removes the one in the mirror",
-		in.dir, p.ID.Provider, p.ID.Version, p.ID.Platform)
 }

@@ -84,69 +84,68 @@ func readFile(ctx context.Context, name, file string) (File, error) {
 // modules returns the directory that contains the modules.
 func (r Root) modules() string { return filepath.Join(r.DataDir, modulesName) }
 
-// A gathering collects the files in a directory, except git repositories. Links in it are replaced with their targets.
-type gathering struct {
-	base  string   // the directory, without links in the path
-	above []string // directories from base to the one that is being read, without links
-	left  int      // how many files fit
-	files []File
-	warn  func(error)
-}
-
-// filesIn returns the files in a directory, sorted by name. It calls warn for links that lead nowhere.
+// filesIn returns the files in a directory, sorted by name, except git repositories. Links in it are replaced with
+// their targets. It calls warn for links that lead nowhere.
 func filesIn(ctx context.Context, dir string, most int, warn func(error)) ([]File, error) {
 	base, err := disk.Resolve(dir)
 	if err != nil {
 		return nil, err
 	}
 	g := gathering{base: base, left: most, warn: warn}
-	err = g.dir(ctx, "", base)
+	err = g.dir(ctx, "", base, nil)
 	slices.SortFunc(g.files, func(a, b File) int { return cmp.Compare(a.Name, b.Name) })
 	return g.files, err
 }
 
-// dir collects the files in a directory. The name is relative to the modules; at is the
-// path without links.
-func (g *gathering) dir(ctx context.Context, name, at string) error {
-	if slices.Contains(g.above, at) {
-		return fmt.Errorf("%s is a link to a directory that contains it", filepath.Join(g.base, name))
-	}
-	g.above = append(g.above, at)
-	defer func() { g.above = g.above[:len(g.above)-1] }()
-	entries, err := os.ReadDir(at)
-	if err != nil {
-		return err
-	}
-	for _, e := range entries {
-		if isRepository(e.Name()) {
-			continue
-		}
-		if err := g.entry(ctx, path.Join(name, e.Name()), filepath.Join(at, e.Name())); err != nil {
-			return err
-		}
-	}
-	return nil
+// A gathering collects the files in a directory.
+type gathering struct {
+	base  string // the directory, without links in the path
+	left  int    // how many files fit
+	files []File
+	warn  func(error)
 }
 
-// entry collects a file, or the files in a directory.
-func (g *gathering) entry(ctx context.Context, name, link string) error {
+// dir collects the files in a directory. The name is relative to the modules; at is the path without links, and above
+// those of the directories that lead there.
+func (g *gathering) dir(ctx context.Context, name, at string, above []string) error {
+	if slices.Contains(above, at) {
+		return fmt.Errorf("%s is a link to a directory that contains it", filepath.Join(g.base, name))
+	}
+	entries, err := os.ReadDir(at)
+	for _, e := range entries {
+		if err != nil {
+			break
+		}
+		if !isRepository(e.Name()) {
+			err = g.entry(ctx, path.Join(name, e.Name()), filepath.Join(at, e.Name()), append(above, at))
+		}
+	}
+	return err
+}
+
+// entry collects a file, or the files in a directory. It refuses a link to a file that is not part of the modules: a
+// module that somebody else wrote could refer to any file on this machine.
+func (g *gathering) entry(ctx context.Context, name, link string, above []string) error {
 	at, err := disk.Resolve(link)
 	if errors.Is(err, fs.ErrNotExist) {
 		g.warn(fmt.Errorf("not in the bundle: %s is a broken link", link))
 		return nil
 	}
-	if err == nil {
-		err = g.checkTarget(link, at)
-	}
 	if err != nil {
 		return err
+	}
+	within, err := filepath.Rel(g.base, at)
+	elements := strings.Split(filepath.ToSlash(within), "/")
+	if err != nil || !filepath.IsLocal(within) || slices.ContainsFunc(elements, isRepository) {
+		return sources.WithHint(fmt.Errorf("%s is a link to %s, which is outside %s", link, at, g.base),
+			"replace the link with what it refers to, or run the engine's get -update command")
 	}
 	info, err := os.Lstat(at)
 	switch {
 	case err != nil:
 		return err
 	case info.IsDir():
-		return g.dir(ctx, name, at)
+		return g.dir(ctx, name, at, above)
 	case g.left == len(g.files):
 		return sources.WithHint(fmt.Errorf("%s: more than %d files in modules", g.base, maxFiles), "create several bundles, each for some of the root modules")
 	}
@@ -154,16 +153,6 @@ func (g *gathering) entry(ctx context.Context, name, link string) error {
 	f.Executable = info.Mode()&0o111 != 0
 	g.files = append(g.files, f)
 	return err
-}
-
-// checkTarget refuses a link to a file that is not part of the modules. A module that
-// somebody else wrote could refer to any file on this machine.
-func (g *gathering) checkTarget(link, target string) error {
-	rel, err := filepath.Rel(g.base, target)
-	if err == nil && filepath.IsLocal(rel) && !slices.ContainsFunc(strings.Split(filepath.ToSlash(rel), "/"), isRepository) {
-		return nil
-	}
-	return sources.WithHint(fmt.Errorf("%s is a link to %s, which is outside %s", link, target, g.base), "replace the link with what it refers to, or run the engine's get -update command")
 }
 
 // portManifest checks that the modules in the engine's list are there. It replaces the data directory of r in the list

@@ -18,13 +18,9 @@ type ImportOptions struct {
 	// packages, and stores them unpacked. With ReadOnly, it verifies everything, and changes nothing.
 	builder.Options
 
-	// Check is called with all packages before they are compared with those of the mirror. Its error ends the import.
-	// It may be nil.
-	Check func([]Verified) error
-
 	// Accept is called with all packages before the mirror changes. Its error ends the
 	// import. It may be nil.
-	Accept func([]Verified) error
+	Accept func([]sources.Stored) error
 
 	ModulesTo    string               // directory for the modules of root modules, by their paths; empty if not requested
 	EngineTo     string               // directory for the engine; empty if it is not requested
@@ -46,8 +42,10 @@ const (
 
 // An Arrival is an imported package, or one that the mirror already had.
 type Arrival struct {
-	Verified
-	How How
+	Package
+	Proof  sources.Proof
+	Report sources.Report // what the proof is worth
+	How    How
 }
 
 // Imported is the result of [Import].
@@ -108,16 +106,8 @@ func (in *importer) verifyOthers(ctx context.Context) (err error) {
 	if in.signed, err = in.bundle.Evidence(ctx); err != nil {
 		return err
 	}
-	var all []Verified
 	for _, p := range in.bundle.Manifest.Packages {
-		v, err := in.bundle.verified(ctx, p, in.opts.Judge, in.signed)
-		if err != nil {
-			return err
-		}
-		all = append(all, v)
-	}
-	if in.opts.Check != nil {
-		if err := in.opts.Check(all); err != nil {
+		if _, err := in.bundle.verified(ctx, p, in.opts.Judge, in.signed); err != nil {
 			return err
 		}
 	}
@@ -135,9 +125,10 @@ func (in *importer) run(ctx context.Context) error {
 	if err := errors.Join(in.checkBase(ctx), in.decide(ctx)); err != nil {
 		return err
 	}
-	all := make([]Verified, len(in.result.Packages))
-	for i, a := range in.result.Packages {
-		if all[i] = a.Verified; a.How != Known {
+	var all []sources.Stored
+	for _, a := range in.result.Packages {
+		all = append(all, a.stored(a.Proof, a.Report))
+		if a.How != Known {
 			in.progress.of += a.Size
 		}
 	}

@@ -339,11 +339,7 @@ func (p Package) checkUnpacked() error {
 		}
 		return nil
 	})
-	var files []sources.File
-	for _, f := range p.Files {
-		files = append(files, sources.File{Path: f.Name, SHA256: f.SHA256})
-	}
-	switch h1, size := archive.H1(files), sizeOf(p.Files); {
+	switch h1, size := h1Of(p.Files), sizeOf(p.Files); {
 	case err != nil:
 	case size != p.Size:
 		err = fmt.Errorf("its files have %d bytes instead of %d", size, p.Size)
@@ -351,6 +347,15 @@ func (p Package) checkUnpacked() error {
 		err = fmt.Errorf("its files are %s, but should be %s", h1, p.H1)
 	}
 	return err
+}
+
+// h1Of returns the hash of a directory with files.
+func h1Of(files []File) sources.Hash {
+	var all []sources.File
+	for _, f := range files {
+		all = append(all, sources.File{Path: f.Name, SHA256: f.SHA256})
+	}
+	return archive.H1(all)
 }
 
 // sizeOf returns the total size of files in bytes.

@@ -253,19 +253,6 @@ func TestPayloadFollowsNoLink(t *testing.T) {
 	sourcetest.Expect(t, len(files(t, elsewhere)) == 0, "written through a link")
 }
 
-// A delta contains all payloads, also without a package.
-func TestPayloadInDelta(t *testing.T) {
-	sourcetest.SkipOnWindows(t, "no modes and links there")
-	from := mirrored(t, published(t))
-	mirror := t.TempDir()
-	mustImport(t, mirror, created(t, from, createOptions()))
-	opts, have := payloadOptions(t), described(t, mirror)
-	opts.Since = &bundle.Receiver{Manifest: have}
-	to := t.TempDir()
-	sourcetest.Must(bundle.Import(ctx, created(t, from, opts), mirror, placeOptions(to)))(t)
-	sourcetest.Expect(t, maps.Equal(files(t, to), placed), "got %q", files(t, to))
-}
-
 // Links to files and directories of the modules are replaced with these.
 func TestGatherLinks(t *testing.T) {
 	sourcetest.SkipOnWindows(t, "no modes and links there")

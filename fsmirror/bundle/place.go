@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/archive"
 	"github.com/larder-cli/larder/sources/disk"
 )
 
@@ -129,15 +130,9 @@ func (in *importer) place(ctx context.Context, p *Placed) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, scratch.Close()) }()
-	made := scratch.Name()
-	for _, e := range in.bundle.files(p.dir(), p.Files) {
-		name := made
-		if p.Kind == RootModules {
-			name = path.Join(made, e.within)
-		}
-		if err := in.bundle.extract(ctx, scratch.Dir, name, e); err != nil {
-			return disk.Explain(err, "the "+p.String())
-		}
+	made, err := in.bundle.receive(ctx, scratch, p.Payload)
+	if err != nil {
+		return disk.Explain(err, "the "+p.String())
 	}
 	if p.How, err = in.compare(ctx, *p); err != nil || p.How == Known {
 		return err
@@ -156,27 +151,24 @@ func (in *importer) place(ctx context.Context, p *Placed) (err error) {
 	return err
 }
 
-// extract writes a file of a payload below dir. The file becomes executable when it is verified.
-// Only an engine is synced: get does not sync modules either, and the next import reads them again.
-func (b *Bundle) extract(ctx context.Context, dir *disk.Dir, name string, e member) error {
-	in := dir
-	if parent := path.Dir(name); parent != "." {
-		var err error
-		if in, err = dir.MakeSub(parent); err != nil {
-			return err
-		}
-		defer in.Close()
-	}
-	f, err := in.Create(path.Base(name), 0o644&^b.hidden)
+// receive writes the files of a payload into a scratch directory, and returns the name of the directory of the modules,
+// or of the engine, there. Only an engine is synced: get does not sync modules either, and the next import reads them
+// again.
+func (b *Bundle) receive(ctx context.Context, scratch *disk.Scratch, p Payload) (made string, err error) {
+	made = scratch.Name()
+	dir, err := scratch.Mkdir(made)
 	if err != nil {
-		return err
+		return "", err
 	}
-	err = b.copy(ctx, f, e)
-	if e.payload.Kind == EngineBinary {
-		err = errors.Join(err, f.Sync())
+	defer dir.Close()
+	most := archive.Limits{Files: 2 * maxFiles} // their directories count too
+	c, err := archive.Receive(ctx, b.incoming(p.dir(), p.Files), archive.Dest{Dir: dir, Hidden: b.hidden}, most)
+	if err == nil && c.H1 != h1Of(p.Files) {
+		err = b.finding(ChangedFile, nil, fmt.Errorf("%s: differs from the manifest", p))
 	}
-	if err := errors.Join(err, f.Close()); err != nil || !e.Executable {
-		return err
+	if err != nil || p.Kind == RootModules {
+		return made, err
 	}
-	return in.LetExecute(path.Base(name))
+	engine := scratch.Name()
+	return engine, cmp.Or(dir.SyncTree(ctx), disk.Rename(dir, p.Files[0].Name, scratch.Dir, engine))
 }

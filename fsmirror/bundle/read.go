@@ -206,13 +206,18 @@ func (b *Bundle) Payload(p Package) sources.Payload {
 	if !p.Unpacked() {
 		return sources.Payload{Arriving: b.contents(b.archive(p)), Hidden: b.hidden}
 	}
-	return sources.Payload{Hidden: b.hidden, Files: func(yield func(sources.Incoming, error) bool) {
-		for _, e := range b.files(p.Path(), p.Files) {
+	return sources.Payload{Hidden: b.hidden, Files: b.incoming(p.Path(), p.Files)}
+}
+
+// incoming returns the unverified files in a directory.
+func (b *Bundle) incoming(dir string, files []File) sources.Files {
+	return func(yield func(sources.Incoming, error) bool) {
+		for _, e := range b.files(dir, files) {
 			if !yield(sources.Incoming{Path: e.within, Executable: e.Executable, Data: b.contents(e)}, nil) {
 				return
 			}
 		}
-	}}
+	}
 }
 
 // Evidence reads the evidence for the packages, by release. The caller

@@ -16,44 +16,31 @@ import (
 // Of describes unpacked packages of a store, for [Write], by the recorded checksums of their files. [Write] reads the
 // files, and fails if one differs.
 func Of(ctx context.Context, packages []sources.Stored) (m Manifest, err error) {
-	signed := map[sources.Release]*sources.Signed{}
 	packages = slices.SortedFunc(slices.Values(packages), func(a, b sources.Stored) int { return a.ID.Compare(b.ID) })
+	signed := map[sources.Release]*sources.Signed{}
 	for _, s := range packages {
-		p, err := unpackedOf(ctx, s)
-		if err != nil {
-			return m, sources.InPackage(s.ID, err)
-		}
-		m.Packages = append(m.Packages, p)
-		if r := s.ID.Release(); s.Signed != nil && signed[r] == nil {
-			signed[r] = s.Signed
-			e, err := newEvidence(r, s.Signed)
-			if err != nil {
-				return m, sources.InPackage(s.ID, err)
-			}
-			m.Evidence = append(m.Evidence, e)
+		if s.Signed != nil && signed[s.ID.Release()] == nil {
+			signed[s.ID.Release()] = s.Signed
 		}
 	}
-	for i, s := range packages {
-		if s.Signed == nil && signed[s.ID.Release()] != nil { // for other archives
-			m.Packages[i].ZH = ""
+	for i := range packages {
+		if s := &packages[i]; s.Signed == nil && signed[s.ID.Release()] != nil { // for other archives
+			s.ZH = ""
 		}
 	}
-	_, err = ParseManifest(m.Text())
+	err = m.add(packages, func(p *Package, s sources.Stored) error { return unpackedOf(ctx, p, s) },
+		func(s sources.Stored) (*sources.Signed, error) { return signed[s.ID.Release()], nil })
 	return m, err
 }
 
 // unpackedOf describes an unpacked package.
-func unpackedOf(ctx context.Context, s sources.Stored) (p Package, err error) {
+func unpackedOf(ctx context.Context, p *Package, s sources.Stored) error {
 	files, err := filesOf(ctx, s)
-	if err != nil {
-		return p, err
-	}
-	p = Package{ID: s.ID, ZH: s.ZH, H1: s.H1}
 	for _, f := range files {
 		path := filepath.Join(s.Dir, filepath.FromSlash(f.Path))
 		info, err := os.Stat(path)
 		if err != nil {
-			return p, err
+			return err
 		}
 		p.Files = append(p.Files, File{
 			Name: f.Path, Size: info.Size(), SHA256: f.SHA256, Executable: info.Mode()&0o111 != 0,
@@ -61,7 +48,7 @@ func unpackedOf(ctx context.Context, s sources.Stored) (p Package, err error) {
 		})
 	}
 	p.Size = sizeOf(p.Files)
-	return p, nil
+	return err
 }
 
 // filesOf returns the files of an unpacked package with their recorded checksums, sorted. It hashes a package whose

@@ -12,18 +12,11 @@ import (
 
 // A Verification is the result of [Verify].
 type Verification struct {
-	Packages []Verified // valid packages, sorted
-	Bytes    int64      // of the packages
-	Payload  []Payload  // valid payloads, sorted
-	Removed  []Package  // packages that an import removes
+	Packages []sources.Stored // valid packages, sorted
+	Bytes    int64            // of the packages
+	Payload  []Payload        // valid payloads, sorted
+	Removed  []Package        // packages that an import removes
 	Findings []*store.Finding
-}
-
-// A Verified package is a valid package in a bundle.
-type Verified struct {
-	Package
-	Proof  sources.Proof
-	Report sources.Report // what the proof is worth
 }
 
 // Verify reads the bundle in a file. The error is the reason why it could not read it.
@@ -83,20 +76,26 @@ func (v *Verification) note(err error) error {
 // verified returns what signed checksums prove about a package. Without any, which signed is nil
 // for, only the manifest's checksum matched. That is so for an unpacked package too: nothing
 // proves that its files came from the signed archive.
-func (p Package) verified(ctx context.Context, by sources.Judge, signed *sources.Signed) (v Verified, err error) {
-	v = Verified{Package: p, Proof: sources.Proof{Matched: true}}
+func (p Package) verified(ctx context.Context, by sources.Judge, signed *sources.Signed) (s sources.Stored, err error) {
+	known := sources.Proof{Matched: true}
 	if signed != nil && p.ZH != "" {
 		var proof sources.Proof
 		if proof, err = by.Prove(ctx, p.ID.Provider, signed, p.ZH); !p.Unpacked() {
-			v.Proof = proof
+			known = proof
 		}
 	}
-	v.Report = by.Report(p.ID.Provider, v.Proof)
-	return v, err
+	return p.stored(known, by.Report(p.ID.Provider, known)), err
+}
+
+// stored describes the package as one of a store.
+func (p Package) stored(known sources.Proof, worth sources.Report) sources.Stored {
+	return sources.Stored{ID: p.ID, ZH: p.ZH, H1: p.H1, Proof: known, Report: worth}
 }
 
 // verified verifies a package by the evidence in the bundle. The error is a [store.Finding].
-func (b *Bundle) verified(ctx context.Context, p Package, by sources.Judge, signed map[sources.Release]*sources.Signed) (Verified, error) {
+func (b *Bundle) verified(
+	ctx context.Context, p Package, by sources.Judge, signed map[sources.Release]*sources.Signed,
+) (sources.Stored, error) {
 	s := signed[p.ID.Release()]
 	v, err := p.verified(ctx, by, s)
 	if s == nil && b.Manifest.Evidenced(p.ID.Release()) {

@@ -11,7 +11,8 @@ import (
 
 // Limits are the maximum sizes of a package.
 type Limits struct {
-	Size int64 // of all files in bytes; 0 means [MaxSize]
+	Size  int64 // of all files in bytes; 0 means [MaxSize]
+	Files int   // how many files and directories [Receive] accepts; 0 means those of a package
 }
 
 // ErrLimit matches the errors for packages that exceed [Limits], or have too many files.

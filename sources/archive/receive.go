@@ -1,6 +1,7 @@
 package archive
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -46,8 +47,8 @@ func (r *receiver) receive(ctx context.Context, in sources.Incoming) error {
 	if err == nil {
 		err = r.names.add(clean, false)
 	}
-	if err == nil {
-		err = checkCount(len(r.names))
+	if most := cmp.Or(r.lim.Files, maxFiles); err == nil && len(r.names) > most {
+		err = fmt.Errorf("%w of %d files", ErrLimit, most)
 	}
 	if err != nil {
 		return err

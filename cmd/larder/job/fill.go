@@ -8,7 +8,6 @@ import (
 
 	"github.com/larder-cli/larder/cmd/larder/report"
 	"github.com/larder-cli/larder/cmd/larder/site"
-	"github.com/larder-cli/larder/fsmirror"
 	"github.com/larder-cli/larder/fsmirror/builder"
 	"github.com/larder-cli/larder/installer"
 	"github.com/larder-cli/larder/installer/acquire"
@@ -44,11 +43,10 @@ func NewFilling(s *site.Site, r FillRequest) *Filling {
 // A Destination is a store that a supply fills.
 type Destination struct {
 	acquire.Store
-	EngineCache bool               // the engine also uses the store
-	memory      acquire.Memory     // hash records, if they are not in the store
-	nearby      []*fsmirror.Mirror // mirrors that provide archives without a download
-	Had         installer.How      // how packages that were in the store before are shown
-	skips       Skipper            // nil if no package is left out
+	EngineCache bool           // the engine also uses the store
+	memory      acquire.Memory // hash records, if they are not in the store
+	Had         installer.How  // how packages that were in the store before are shown
+	skips       Skipper        // nil if no package is left out
 
 	Keep func(sources.PackageID) error // marks a package, so that a prune keeps it; nil if it may go
 }
@@ -123,9 +121,6 @@ func (f *Filling) fill(ctx context.Context, s *Supply, to func(*Supply) (Destina
 	places := placesOf(s.Wants)
 	opts := s.InstallerOptions(func(e acquire.Event) { f.Output.About(places.of(e)).Event(e) })
 	opts.EngineCache, opts.Memory = d.EngineCache, d.memory
-	if d.nearby != nil {
-		from = fsmirror.Nearby(from, d.nearby)
-	}
 	in := installer.NewFetcher(from, d.Store, s.Client, opts)
 	selected, chooseErr := s.selected, error(nil)
 	if selected == nil {
@@ -225,7 +220,7 @@ func merge(all [][]installer.Filled) []installer.Filled {
 // error, which is printed elsewhere.
 func (f *Filling) showFilled(all []installer.Filled, absent map[sources.PackageID]bool) (sum report.FillSum) {
 	out := f.Output
-	var changes []report.Change
+	changes := make([]report.Change, 0, len(all))
 	sum.Tried = len(all)
 	for _, got := range all {
 		switch {
@@ -262,7 +257,7 @@ func (f *Filling) RunMirror(ctx context.Context, open func() (*builder.Builder, 
 	})
 	sum, err := f.Run(ctx, func(s *Supply) (Destination, error) {
 		err := opened()
-		return Destination{Store: b, memory: s.Memory(), nearby: s.Nearby(), Had: AlreadyThere, skips: skips}, err
+		return Destination{Store: b, memory: s.Memory(), Had: AlreadyThere, skips: skips}, err
 	}, func(ctx context.Context) error {
 		if f.Flags.DryRun || b == nil {
 			return nil

@@ -268,33 +268,26 @@ func Applies(m cliconfig.Method, p sources.Provider) bool {
 	return sources.Method{Include: m.Include, Exclude: m.Exclude}.Applies(p)
 }
 
-// Nearby returns the mirrors on this machine, including those that are not used for
-// installation.
-func (m *Root) Nearby() []*fsmirror.Mirror {
-	var near []*fsmirror.Mirror
+// Stores returns the plugin cache, which has the layout of a mirror, and the mirrors on this
+// machine, including those that are not used for installation.
+func (m *Root) Stores() []*fsmirror.Mirror {
+	var all []*fsmirror.Mirror
 	for _, method := range m.Config.Methods {
 		if method.Kind == cliconfig.FilesystemMirror {
-			near = append(near, m.Mirror(method.Path))
+			all = append(all, m.Mirror(method.Path))
 		}
 	}
 	for _, dir := range m.Config.ImpliedDirs() {
-		near = append(near, m.Mirror(dir))
+		all = append(all, m.Mirror(dir))
 	}
-	return near
-}
-
-// Providers known on this machine: from the lock file, the plugin cache and the mirrors. They
-// are used only for suggestions and completion, so unreadable files are ignored.
-
-// Stores returns the plugin cache, which has the layout of a mirror, and the mirrors on this
-// machine.
-func (m *Root) Stores() []*fsmirror.Mirror {
-	all := m.Nearby()
 	if root := m.CacheRoot(); root != "" && !m.Flags.NoCache {
 		all = append(all, m.Mirror(root))
 	}
 	return all
 }
+
+// Providers known on this machine: from the lock file, the plugin cache and the mirrors. They
+// are used only for suggestions and completion, so unreadable files are ignored.
 
 // KnownProviders returns the known providers, sorted.
 func (m *Root) KnownProviders(ctx context.Context) []sources.Provider {

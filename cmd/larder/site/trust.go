@@ -8,7 +8,6 @@ import (
 	"sync"
 
 	"github.com/larder-cli/larder/cmd/larder/report"
-	"github.com/larder-cli/larder/fsmirror/bundle"
 	"github.com/larder-cli/larder/installer"
 	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/policy"
@@ -114,15 +113,6 @@ func (m *Root) Require(ctx context.Context, packages []sources.Stored) error {
 // Accept is [Root.Require] that also fails for keys of --trust-key that signed no package.
 func (m *Root) Accept(ctx context.Context, packages []sources.Stored) error {
 	return errors.Join(m.Require(ctx, packages), m.UnusedKeys())
-}
-
-// BundledAs returns the packages of a bundle with what they are worth.
-func BundledAs(packages []bundle.Verified) []sources.Stored {
-	all := make([]sources.Stored, len(packages))
-	for i, p := range packages {
-		all[i] = sources.Stored{ID: p.ID, Proof: p.Proof, Report: p.Report}
-	}
-	return all
 }
 
 // The kinds of problems with trust.

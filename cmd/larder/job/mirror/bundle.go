@@ -52,7 +52,7 @@ func VerifyBundle(ctx context.Context, s *site.Site, file string) error {
 		return err
 	}
 	s.Output.Findings(report.FindingsOf(v.Findings)...)
-	packages := site.BundledAs(v.Packages)
+	packages := v.Packages
 	distrusted, hints := m.TrustFindings(m.Accept(ctx, packages), packages, func(sources.Stored) string { return file }, file)
 	problems := len(v.Findings) + distrusted
 	if len(v.Findings) > 0 {
@@ -114,14 +114,14 @@ func checkReceiver(dir, hint string) error {
 }
 
 // checkKnown fails for packages of a bundle whose contents differ from those recorded here.
-func checkKnown(m *site.Root, from string, all []bundle.Verified) error {
+func checkKnown(m *site.Root, from string, all []sources.Stored) error {
 	memory := m.Memory()
 	if memory == nil {
 		return nil
 	}
 	var errs []error
-	for _, p := range all {
-		errs = append(errs, acquire.CheckRepublished(memory, sources.Stored{ID: p.ID, ZH: p.ZH, H1: p.H1, Report: p.Report}, from))
+	for _, s := range all {
+		errs = append(errs, acquire.CheckRepublished(memory, s, from))
 	}
 	return errors.Join(errs...)
 }

@@ -189,8 +189,8 @@ func temporaryMirror(file string, dryRun bool, warn func(error)) (dir string, do
 func createBundle(ctx context.Context, m *site.Root, dir, file string, opts bundle.CreateOptions) error {
 	opts.Judge, opts.Warn = m.BundleJudge(), m.Out.WarnOf
 	var packages []sources.Stored
-	opts.Accept = func(all []bundle.Verified) error {
-		packages = site.BundledAs(all)
+	opts.Accept = func(all []sources.Stored) error {
+		packages = all
 		return cmp.Or(checkKnown(m, dir, all), m.Require(ctx, packages))
 	}
 	created, err := report.Work(m.Out, func(progress report.Report) (bundle.Created, error) {

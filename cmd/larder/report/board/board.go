@@ -22,8 +22,9 @@ type Board struct {
 	named func(sources.PackageID) string
 
 	mu       sync.Mutex
-	begun    time.Time                  // time of the first item; zero before
-	items    []*item                    // in progress, in order of their beginning
+	begun    time.Time // time of the first item; zero before
+	items    []*item   // in progress, in order of their beginning
+	at       map[sources.PackageID]*item
 	done     map[sources.PackageID]bool // for a root module at least
 	failed   map[sources.Provider]bool  // for a root module at least
 	arrived  int64                      // bytes of packages that are no longer in progress
@@ -33,7 +34,10 @@ type Board struct {
 
 // New returns a board without work, which names packages as users see them.
 func New(named func(sources.PackageID) string) *Board {
-	return &Board{Now: time.Now, named: named, done: map[sources.PackageID]bool{}, failed: map[sources.Provider]bool{}}
+	return &Board{
+		Now: time.Now, named: named, at: map[sources.PackageID]*item{},
+		done: map[sources.PackageID]bool{}, failed: map[sources.Provider]bool{},
+	}
 }
 
 // An item is a package in progress, a provider without a version yet, or work on the whole cache. It shows the root
@@ -85,7 +89,11 @@ func (b *Board) Event(module string, e acquire.Event) {
 		return
 	case acquire.Failed: // for this root module
 		b.failed[e.Package.Provider] = true
-		b.items = slices.DeleteFunc(b.items, func(it *item) bool { return it.module == module && it.id.Provider == e.Package.Provider })
+		for _, it := range slices.Clone(b.items) {
+			if it.module == module && it.id.Provider == e.Package.Provider {
+				b.remove(it.id)
+			}
+		}
 		return
 	case acquire.Chosen:
 		b.remove(sources.PackageID{Provider: e.Package.Provider})
@@ -121,7 +129,7 @@ func (b *Board) wait(e acquire.Event) {
 	if e.Package == (sources.PackageID{}) {
 		b.item(e.Package)
 	}
-	if it := b.find(e.Package); it != nil && slices.Index(order, it.step) <= slices.Index(order, acquire.Waiting) {
+	if it := b.at[e.Package]; it != nil && slices.Index(order, it.step) <= slices.Index(order, acquire.Waiting) {
 		it.step, it.waiting = acquire.Waiting, e.Text
 	}
 }
@@ -159,20 +167,12 @@ func (b *Board) End(id sources.PackageID) {
 	b.remove(id)
 }
 
-// find returns the item of a package, or nil.
-func (b *Board) find(id sources.PackageID) *item {
-	if i := slices.IndexFunc(b.items, func(it *item) bool { return it.id == id }); i >= 0 {
-		return b.items[i]
-	}
-	return nil
-}
-
 // item returns the item of a package, which it creates if necessary.
 func (b *Board) item(id sources.PackageID) *item {
-	it := b.find(id)
+	it := b.at[id]
 	if it == nil {
 		it = &item{id: id}
-		b.items = append(b.items, it)
+		b.items, b.at[id] = append(b.items, it), it
 	}
 	if b.begun.IsZero() {
 		b.begun = b.Now()
@@ -182,13 +182,17 @@ func (b *Board) item(id sources.PackageID) *item {
 
 // remove removes an item, if it exists.
 func (b *Board) remove(id sources.PackageID) {
-	b.items = slices.DeleteFunc(b.items, func(it *item) bool { return it.id == id })
+	if it, ok := b.at[id]; ok { // there may be thousands of others
+		i := slices.Index(b.items, it)
+		b.items = slices.Delete(b.items, i, i+1)
+		delete(b.at, id)
+	}
 }
 
 // finish counts a finished package, and keeps its received bytes in the total.
 func (b *Board) finish(id sources.PackageID) {
-	if b.done[id] = true; b.find(id) != nil {
-		b.arrived += b.find(id).done
+	if b.done[id] = true; b.at[id] != nil {
+		b.arrived += b.at[id].done
 	}
 	b.remove(id)
 }
