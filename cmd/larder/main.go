@@ -29,11 +29,11 @@ import (
 	"syscall"
 )
 
-// With softLimit, in bytes, the garbage collector keeps memory in bounds: Larder uses about 65 MB for
+// With softLimit, in bytes, the garbage collector keeps memory in bounds: Larder uses about 60 MB for
 // 10,000 packages. Below it, the collector may leave gcPercent of garbage for what is in use, as
 // collecting took a quarter of the CPU time of a run over a thousand root modules.
 const (
-	softLimit = 100 << 20
+	softLimit = 80 << 20
 	gcPercent = 400
 )
 
