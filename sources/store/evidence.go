@@ -50,10 +50,10 @@ type Evidence struct {
 	// if that is not the cause of an error. It may be nil.
 	Denied func(error) error
 
-	writing sync.Mutex
-	reading sync.Mutex
-	read    map[sources.Release]*kept // what was read in this run; all evidence, if it can't be written
-	changes int                       // of files, as far as Forget was called
+	writing   sync.Mutex
+	resolving sync.Mutex
+	once      sync.Once
+	kept      sources.Memo[sources.Release, *kept] // what was read in this run; all evidence, if it can't be written
 }
 
 // Path returns the path of the evidence for a version in e.Dir.
@@ -81,9 +81,7 @@ const mostRead = 500
 // Read returns the evidence for a version. The error matches [sources.ErrNotFound] if there
 // is none.
 func (e *Evidence) Read(r sources.Release) (*sources.Signed, error) {
-	e.reading.Lock()
-	defer e.reading.Unlock()
-	k, err := e.find(r)
+	k, err := e.look(r)
 	if err != nil {
 		return nil, err
 	}
@@ -92,52 +90,56 @@ func (e *Evidence) Read(r sources.Release) (*sources.Signed, error) {
 
 // Files is like [Evidence.Read], but returns the files.
 func (e *Evidence) Files(r sources.Release) (evidence.Files, error) {
-	e.reading.Lock()
-	defer e.reading.Unlock()
-	k, err := e.find(r)
+	k, err := e.look(r)
 	if err != nil {
 		return evidence.Files{}, err
 	}
 	return k.files, nil
 }
 
-// find returns what was read, or reads it. The caller holds e.reading, which others may take while the files are read.
-func (e *Evidence) find(r sources.Release) (*kept, error) {
-	if k, ok := e.read[r]; ok && k.Signed != nil {
-		return k, nil
-	}
-	err := error(sources.ErrNotFound)
-	var files evidence.Files
-	changes := e.changes
-	if e.Dir != nil {
-		e.reading.Unlock()
-		files, err = evidence.ReadFiles(e.Dir, e.Path(r))
-		e.reading.Lock()
-	}
-	k := &kept{files: files, resolved: map[string]resolved{}}
-	if err == nil {
-		k.Signed, err = files.Signed()
-	}
-	if changes == e.changes && (err == nil || errors.Is(err, sources.ErrNotFound)) {
-		e.keep(r, k)
+// look is find that looks again for evidence that was missing.
+func (e *Evidence) look(r sources.Release) (*kept, error) {
+	k, now, err := e.find(r)
+	if !now && errors.Is(err, sources.ErrNotFound) {
+		e.Forget(r)
+		k, _, err = e.find(r)
 	}
 	return k, err
 }
 
-func (e *Evidence) keep(r sources.Release, k *kept) {
-	if e.read == nil || len(e.read) >= mostRead && e.Dir != nil {
-		e.read = map[sources.Release]*kept{}
+// find returns what was read, or reads it now.
+func (e *Evidence) find(r sources.Release) (_ *kept, now bool, err error) {
+	k, err := e.read(r, func() (*kept, error) {
+		if now = true; e.Dir == nil {
+			return nil, sources.ErrNotFound
+		}
+		files, err := evidence.ReadFiles(e.Dir, e.Path(r))
+		if err != nil {
+			return nil, err
+		}
+		s, err := files.Signed()
+		return &kept{s, files, map[string]resolved{}}, err
+	})
+	if err != nil && !errors.Is(err, sources.ErrNotFound) {
+		e.Forget(r)
 	}
-	e.read[r] = k
+	return k, now, err
+}
+
+// read returns what was read of a version, or calls a function that reads it.
+func (e *Evidence) read(r sources.Release, by func() (*kept, error)) (*kept, error) {
+	e.once.Do(func() {
+		if e.Dir != nil {
+			e.kept.Max = mostRead
+		}
+	})
+	return e.kept.Get(context.Background(), r, by)
 }
 
 // Forget is called after the files of a version's evidence were changed, also by another process.
 func (e *Evidence) Forget(r sources.Release) {
-	e.reading.Lock()
-	defer e.reading.Unlock()
 	if e.Dir != nil {
-		delete(e.read, r)
-		e.changes++
+		e.kept.Forget(r)
 	}
 }
 
@@ -151,23 +153,19 @@ func (e *Evidence) Remove(r sources.Release) error {
 // what was read is not the evidence of the reference, it is read again: another process may
 // have replaced it since. If there was none, it is only looked for again after [Evidence.Forget].
 func (e *Evidence) resolve(r sources.Release, reference string) (resolved, error) {
-	e.reading.Lock()
-	defer e.reading.Unlock()
-	was := e.read[r]
-	if was != nil && was.Signed == nil {
-		return resolved{}, sources.ErrNotFound
-	}
-	k, err := e.find(r)
+	k, now, err := e.find(r)
 	if err != nil {
 		return resolved{}, err
 	}
+	e.resolving.Lock()
+	defer e.resolving.Unlock()
 	if found, ok := k.resolved[reference]; ok {
 		return found, nil
 	}
 	s, same := evidence.Resolve(k.Signed, reference)
-	if !same && was != nil && e.Dir != nil {
-		delete(e.read, r)
-		if k, err = e.find(r); err != nil {
+	if !same && !now && e.Dir != nil {
+		e.Forget(r)
+		if k, _, err = e.find(r); err != nil {
 			return resolved{}, err
 		}
 		s, same = evidence.Resolve(k.Signed, reference)
@@ -364,10 +362,9 @@ func (e *Evidence) write(r sources.Release, s *sources.Signed) error {
 		}
 	}
 	if e.Dir == nil {
-		e.reading.Lock()
-		defer e.reading.Unlock()
-		e.keep(r, &kept{Signed: s, resolved: map[string]resolved{}})
-		return nil
+		e.kept.Forget(r)
+		_, err := e.read(r, func() (*kept, error) { return &kept{Signed: s, resolved: map[string]resolved{}}, nil })
+		return err
 	}
 	via, err := e.Via()
 	if err != nil {
