@@ -138,7 +138,30 @@ func mark(at fsmirror.Package) (string, error) {
 
 // look returns the record of a package. It hashes the package if it has changed.
 func (b *Builder) look(ctx context.Context, at fsmirror.Package) (record, error) {
-	return b.remembered(ctx, at, ListOptions{Hash: true})
+	r, err := b.remembered(ctx, at, ListOptions{Hash: true})
+	if err != nil || r.differs != "" {
+		return r, err
+	}
+	return b.letExecute(at, r)
+}
+
+// letExecute restores the execute permission of the provider in an unpacked package
+// with the right contents, and returns the record with the new fingerprint. If
+// that fails, it warns, because Larder can still install the package.
+func (b *Builder) letExecute(at fsmirror.Package, r record) (record, error) {
+	if !at.Unpacked() || b.opts.ReadOnly {
+		return r, nil
+	}
+	restored, err := store.LetExecute(at.Path(), at.ID, b.warn)
+	if errors.Is(err, archive.ErrNotExecutable) {
+		b.warn(sources.InPackage(at.ID, err))
+	}
+	if !restored {
+		return r, nil
+	}
+	r.Mark, err = mark(at)
+	b.note(at, r)
+	return r, err
 }
 
 // remembered returns the record of a package as it is now. The record is zero if there is none, and the package is not

@@ -18,6 +18,10 @@ type ImportOptions struct {
 	// packages, and stores them unpacked. With ReadOnly, it verifies everything, and changes nothing.
 	builder.Options
 
+	// Check is called with all packages before they are compared with those of the mirror. Its error ends the import.
+	// It may be nil.
+	Check func([]sources.Stored) error
+
 	// Accept is called with all packages before the mirror changes. Its error ends the
 	// import. It may be nil.
 	Accept func([]sources.Stored) error
@@ -106,8 +110,16 @@ func (in *importer) verifyOthers(ctx context.Context) (err error) {
 	if in.signed, err = in.bundle.Evidence(ctx); err != nil {
 		return err
 	}
+	var all []sources.Stored
 	for _, p := range in.bundle.Manifest.Packages {
-		if _, err := in.bundle.verified(ctx, p, in.opts.Judge, in.signed); err != nil {
+		s, err := in.bundle.verified(ctx, p, in.opts.Judge, in.signed)
+		if err != nil {
+			return err
+		}
+		all = append(all, s)
+	}
+	if in.opts.Check != nil {
+		if err := in.opts.Check(all); err != nil {
 			return err
 		}
 	}

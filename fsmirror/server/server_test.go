@@ -388,6 +388,17 @@ func TestDocumentsAreMadeAgain(t *testing.T) {
 	has("2.0.0")
 }
 
+// A request with a body is answered, and its connection closed: nothing reads the body.
+func TestBodiesAreNotRead(t *testing.T) {
+	web := newServer(t, &fakeUpstream{}, server.Options{})
+	body := io.MultiReader(bytes.NewReader(make([]byte, 10<<20))) // its length is unknown
+	r, err := http.Post(web.URL+"/healthz", "text/plain", body)
+	if err == nil {
+		defer r.Body.Close()
+		sourcetest.Equal(t, r.StatusCode, http.StatusMethodNotAllowed, "status")
+	}
+}
+
 func TestParseTokens(t *testing.T) {
 	const sum = "2bb80d537b1da3e38bd30361aa855686bde0eacd7162fef6a25fe97bf527a25b" // of "secret"
 	for _, c := range []struct{ text, err string }{

@@ -17,7 +17,7 @@ import (
 // whole cache if id has no version. If OpenTofu uses the same lock, tofu is the path of its file.
 // On a terminal the progress display shows it. Elsewhere a message does, one for each process.
 func (o *Output) WaitingForCache(id sources.PackageID, h disk.Holder, tofu string) {
-	holder := cacheHolder(h, tofu)
+	holder := cacheHolder(id.Version == (sources.Version{}), h, tofu)
 	o.Event(acquire.Event{Step: acquire.Waiting, Package: id, Text: holder})
 	if _, told := o.waited.LoadOrStore(holder, true); !told && !o.progress.OnTerminal() {
 		text := "waiting for " + holder
@@ -30,35 +30,45 @@ func (o *Output) WaitingForCache(id sources.PackageID, h disk.Holder, tofu strin
 
 // cacheHolder describes the holder of a lock in the plugin cache. Without a PID, the lock is
 // shared or its file is unreadable.
-func cacheHolder(h disk.Holder, tofu string) string {
+func cacheHolder(whole bool, h disk.Holder, tofu string) string {
 	here, _ := os.Hostname()
 	switch {
+	case tofu != "" && h.PID == 0:
+		return fmt.Sprintf("OpenTofu, which has locked %s", tofu)
 	case tofu != "":
-		return process("OpenTofu", h.PID, "") + ", which has locked " + tofu
+		return fmt.Sprintf("OpenTofu (pid %d), which has locked %s", h.PID, tofu)
+	case whole && h.PID == 0:
+		return "the processes that install from the plugin cache"
+	case h.PID == 0:
+		return process(0, "")
 	case h.Host == here && h.PID == os.Getpid():
 		return "another root module"
 	case h.Host == here:
 		h.Host = ""
 	}
-	return process(anotherLarder, h.PID, h.Host)
+	who := process(h.PID, h.Host, "since "+h.Since.Local().Format("15:04:05"))
+	if whole {
+		who += " to clean the plugin cache"
+	}
+	return who
 }
 
-const anotherLarder = "another larder process"
-
-// process describes a process on a host, which may be empty, as may the PID.
-func process(who string, pid int, host string) string {
+// process describes another process on a host, which may be empty, as may the PID.
+func process(pid int, host string, more ...string) string {
 	if pid == 0 {
-		return who
+		return "another larder process"
 	}
-	return fmt.Sprintf("%s (pid %d%s)", who, pid, Labeled(" on ", host))
+	about := fmt.Sprintf("pid %d", pid)
+	if host != "" {
+		about += " on " + host
+	}
+	return "another larder process (" + strings.Join(append([]string{about}, more...), ", ") + ")"
 }
 
 // WaitingForMirror returns a function that shows which process writes to the mirror
 // in dir.
 func (o *Output) WaitingForMirror(dir string) func(disk.Holder) {
-	return func(h disk.Holder) {
-		o.Say("waiting for %s to finish writing to %s", process(anotherLarder, h.PID, h.Host), dir)
-	}
+	return func(h disk.Holder) { o.Say("waiting for %s to finish writing to %s", process(h.PID, h.Host), dir) }
 }
 
 // Holder names this process for those on other machines that wait for it.
@@ -67,7 +77,7 @@ func Holder() string {
 	if err != nil {
 		host = "an unknown machine"
 	}
-	return process(anotherLarder, os.Getpid(), host)
+	return process(os.Getpid(), host)
 }
 
 // WaitingForPlace returns a function that shows which process changes what a place has of a provider.

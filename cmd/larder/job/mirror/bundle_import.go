@@ -1,7 +1,6 @@
 package mirror
 
 import (
-	"cmp"
 	"context"
 	"crypto/sha256"
 	"errors"
@@ -57,7 +56,8 @@ func ImportBundle(ctx context.Context, s *site.Site, request BundleImportRequest
 		s.Output.Warn("modules are put into %s, where engines with this TF_DATA_DIR do not find them", bundle.DataPath)
 	}
 	opts := bundle.ImportOptions{
-		Accept:       func(all []sources.Stored) error { return cmp.Or(checkKnown(m, file, all), m.Accept(ctx, all)) },
+		Check:        func(all []sources.Stored) error { return checkKnown(m, file, all) },
+		Accept:       func(all []sources.Stored) error { return m.Accept(ctx, all) },
 		EngineSHA256: request.EngineSum, Replace: request.Replace, KeepRemoved: request.Keep,
 	}
 	in := builder.Options{ReadOnly: s.Flags.DryRun, Unpacked: request.Unpacked}
