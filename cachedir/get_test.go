@@ -442,3 +442,19 @@ func TestFindRoots(t *testing.T) {
 	roots, err := cachedir.FindRoots(context.Background(), link)
 	sourcetest.Expect(t, err == nil && len(roots) == 2, "through a link: %v, %v", roots, err)
 }
+
+// A package with a link out of it is not shown as verified, although its record is about these files.
+func TestPackagesWithFindingsAreNotBelieved(t *testing.T) {
+	sourcetest.RequireSymlinks(t)
+	dir := t.TempDir()
+	d := open(t, filepath.Join(dir, "cache"), cachedir.Options{})
+	entry := filepath.Join(dir, "cache", filepath.FromSlash(widget.Path()))
+	check(t, os.MkdirAll(entry, 0o755))
+	outside, old := filepath.Join(dir, "outside"), time.Now().Add(-time.Hour)
+	check(t, os.WriteFile(outside, []byte("widget"), 0o755))
+	check(t, os.Chtimes(outside, old, old))
+	check(t, os.Symlink(outside, filepath.Join(entry, executable)))
+	get(t, d, widget)
+	v := sourcetest.Must(d.Verify(t.Context(), cachedir.VerifyOptions{Recorded: true}))(t)
+	sourcetest.Expect(t, len(v.Findings) == 1 && v.Entries[0].H1 == "", "%v, %+v", v.Findings, v.Entries[0])
+}

@@ -326,5 +326,5 @@ func (d *Dir) references(of sources.Release) []string {
 	places, err := d.ledger.OfVersion(of)
 	known, knownErr := d.known.OfVersion(of)
 	d.warn(errors.Join(err, knownErr))
-	return append(store.References(places, of), store.References(known, of)...)
+	return append(store.References(places), store.References(known)...)
 }

@@ -37,20 +37,26 @@ type Verification struct {
 // changes nothing, opens no connection, and follows no link.
 func (d *Dir) Verify(ctx context.Context, opts VerifyOptions) (*Verification, error) {
 	v := &verifier{Dir: d, byRecord: opts.Recorded && !d.opts.Paranoid}
-	var err error
 	if v.Listing = opts.Listing; v.Listing == nil {
-		v.Listing, err = d.List(ctx, opts.ListOptions)
-	}
-	if err == nil && v.byRecord {
-		err = eachOf(ctx, v.Entries, v.believe)
-	}
-	if err != nil {
-		return nil, err
+		var err error
+		if v.Listing, err = d.List(ctx, opts.ListOptions); err != nil {
+			return nil, err
+		}
 	}
 	found := map[sources.PackageID]bool{}
 	for _, f := range v.Findings {
 		if f.Package != nil {
 			found[*f.Package] = true
+		}
+	}
+	if v.byRecord {
+		err := eachOf(ctx, v.Entries, func(e *Entry) {
+			if e.Target == "" && !found[e.ID] {
+				v.believe(e)
+			}
+		})
+		if err != nil {
+			return nil, err
 		}
 	}
 	var subjects []store.Subject

@@ -292,9 +292,9 @@ func (b *Builder) newEvidence() *store.Evidence {
 	return &store.Evidence{
 		Judge: b.opts.Judge, Warn: b.warn, Dir: b.dir, Prefix: own + "/", Loose: true, Strict: true,
 		References: func(of sources.Release) []string {
-			records, err := b.ledger.All(of.Provider)
+			records, err := b.ledger.OfVersion(of)
 			b.warn(err)
-			return store.References(records, of)
+			return store.References(records)
 		},
 		Via: func() (*disk.Scratch, error) { return b.work, nil },
 		Before: func(sources.Release, *sources.Signed) error {

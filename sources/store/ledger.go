@@ -119,12 +119,10 @@ func (l *Ledger[E]) under(p sources.Provider, begin string) (map[string]E, error
 	return all, page.unread
 }
 
-// References returns the references to the evidence for a version in entries, by their keys, which begin with the version.
-func References[E interface{ Reference() string }](entries map[string]E, of sources.Release) (all []string) {
-	for key, e := range entries {
-		if strings.HasPrefix(key, of.Version.String()+"/") {
-			all = append(all, e.Reference())
-		}
+// References returns the references to evidence in entries.
+func References[E interface{ Reference() string }](entries map[string]E) (all []string) {
+	for _, e := range entries {
+		all = append(all, e.Reference())
 	}
 	return all
 }
