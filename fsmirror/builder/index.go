@@ -14,6 +14,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/larder-cli/larder/fsmirror"
 	"github.com/larder-cli/larder/sources"
@@ -93,27 +94,34 @@ type placed struct {
 	err  error // why it is invalid; there is then no document
 }
 
-// readDocuments reads the documents in each HOST/NAMESPACE/TYPE by their paths, including hosts in
+// documentNames returns the paths of the documents in each HOST/NAMESPACE/TYPE, including hosts in
 // punycode. Other programs have files with these names too.
-func (b *Builder) readDocuments() (map[string]placed, error) {
-	docs := map[string]placed{}
+func (b *Builder) documentNames() (names []string, err error) {
 	root := b.path + string(filepath.Separator) // the mirror may be a link
-	return docs, filepath.WalkDir(root, func(full string, e fs.DirEntry, err error) error {
+	return names, filepath.WalkDir(root, func(full string, e fs.DirEntry, err error) error {
 		name := b.relative(full)
 		depth := strings.Count(name, "/")
-		_, noHost := sources.ParsePunycodeHost(name)
-		_, versioned := fsmirror.VersionOf(path.Base(name))
 		switch {
 		case err != nil:
 			return fmt.Errorf("reading %s: %w", full, disk.Cause(err))
 		case name == ".":
-		case e.IsDir() && (depth > 2 || strings.HasPrefix(e.Name(), ".") || depth == 0 && noHost != nil):
+		case e.IsDir() && (depth > 2 || strings.HasPrefix(e.Name(), ".") || depth == 0 && !isHost(name)):
 			return fs.SkipDir
-		case depth == 3 && e.Type().IsRegular() && (versioned || e.Name() == fsmirror.Index):
-			docs[name] = b.readDocument(name)
+		case depth == 3 && e.Type().IsRegular() && isDocument(e.Name()):
+			names = append(names, name)
 		}
 		return nil
 	})
+}
+
+func isHost(name string) bool {
+	_, err := sources.ParsePunycodeHost(name)
+	return err == nil
+}
+
+func isDocument(name string) bool {
+	_, ok := fsmirror.VersionOf(name)
+	return ok || name == fsmirror.Index
 }
 
 // readDocument reads a document. A link to it, or to a directory above it, is a [disk.StrayError].
@@ -138,18 +146,8 @@ type step struct {
 
 // A plan is how to make the index match the archives.
 type plan struct {
-	b       *Builder
 	steps   []step
 	leftOut []error // why archives in the mirror do not belong in the index
-
-	there     map[string]placed            // by path
-	want      map[string]fsmirror.Document // what the documents are to be, by path
-	homes     map[string]bool              // the directories of these, folded
-	providers map[string]sources.Provider  // by directory
-	unread    map[string]error             // why the documents of a directory have to stay as they are
-
-	packages map[string]bool // the folded paths of all packages in the mirror's layout
-	stays    map[string]bool // whether the entry of a package stays, by the paths of its documents and its platform
 }
 
 // An indexing determines what the index names: all archives that can be read.
@@ -164,81 +162,154 @@ type indexing struct {
 // plan plans the changes. The index is correct after each step. The error is about directories whose documents have to
 // stay as they are.
 func (b *Builder) plan(ctx context.Context, how indexing) (*plan, error) {
-	p, err := b.survey(ctx, how)
-	if err != nil {
-		return p, err
-	}
-	return p, p.compare()
+	p := &plan{}
+	var errs []error
+	err := b.survey(ctx, how, func(h *homeIndex) {
+		steps, err := h.compare()
+		p.steps, p.leftOut = append(p.steps, steps...), append(p.leftOut, h.leftOut...)
+		errs = append(errs, err)
+	})
+	return p, errors.Join(append(errs, err)...)
 }
 
-// survey determines what the documents are and what they are to be.
-func (b *Builder) survey(ctx context.Context, how indexing) (*plan, error) {
+// A homeIndex is the part of the index in the directory of one provider. On a case-sensitive file system, there may be
+// several directories with its name.
+type homeIndex struct {
+	b        *Builder
+	home     string             // relative to the mirror
+	provider sources.Provider   // zero if the mirror knows none there
+	names    []string           // of the documents
+	archives []fsmirror.Package // that belong there
+	stays    map[string]bool    // whether the entry of a package stays, by the paths of its documents and its platform
+
+	there     map[string]placed            // by path
+	want      map[string]fsmirror.Document // what the documents are to be, by path
+	unread    map[string]error             // why the documents of a directory have to stay as they are
+	leftOut   []error                      // see plan
+	isPackage func(file string) bool       // reports whether a file is a package in the mirror's layout
+}
+
+// survey determines what the documents are and what they are to be. It examines one directory at a time, so only the
+// documents of one are in memory.
+func (b *Builder) survey(ctx context.Context, how indexing, each func(*homeIndex)) error {
 	if how.look == nil {
 		how.look = b.look
 	}
-	p := &plan{
-		b: b, want: map[string]fsmirror.Document{}, homes: map[string]bool{}, providers: map[string]sources.Provider{},
-		unread: map[string]error{}, packages: map[string]bool{}, stays: map[string]bool{},
+	all, err := b.homeIndexes(ctx, how.without)
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		h := all[name]
+		if err = h.read(ctx, how); err != nil {
+			break
+		}
+		each(h)
+		delete(all, name)
 	}
+	return err
+}
+
+// homeIndexes returns the directories with documents, or that are to have some, by their folded names.
+func (b *Builder) homeIndexes(ctx context.Context, without map[fsmirror.Package]bool) (map[string]*homeIndex, error) {
 	packages, err := b.packages(ctx)
 	if err != nil {
-		return p, err
+		return nil, err
 	}
-	if p.there, err = b.readDocuments(); err != nil {
-		return p, err
+	names, err := b.documentNames()
+	if err != nil {
+		return nil, err
 	}
-	for _, pkg := range packages {
-		p.packages[folded(pkg.Path())] = true
+	paths := sync.OnceValue(func() map[string]bool {
+		paths := map[string]bool{}
+		for _, pkg := range packages {
+			paths[folded(pkg.Path())] = true
+		}
+		return paths
+	})
+	all := map[string]*homeIndex{}
+	in := func(home string, of sources.Provider) *homeIndex {
+		h := all[folded(home)]
+		if h == nil {
+			h = &homeIndex{
+				b: b, stays: map[string]bool{}, there: map[string]placed{}, want: map[string]fsmirror.Document{},
+				unread: map[string]error{}, isPackage: func(file string) bool { return paths()[folded(file)] },
+			}
+			all[folded(home)] = h
+		}
+		h.home, h.provider = home, of
+		return h
+	}
+	for _, name := range names {
+		h := in(path.Dir(name), sources.Provider{})
+		h.names = append(h.names, name)
+	}
+	stays := func(id sources.PackageID, stays bool) {
+		for _, home := range homes(id.Provider) {
+			in(home, id.Provider).setStays(id, stays)
+		}
 	}
 	for _, id := range b.doubted {
-		p.setStays(id, true)
+		stays(id, true)
 	}
-	for at := range how.without {
+	for at := range without {
 		if !at.Unpacked() {
-			p.setStays(at.ID, false)
+			stays(at.ID, false)
 		}
 	}
-	for _, at := range b.packed(packages, how.without) {
+	for _, at := range b.packed(packages, without) {
 		for _, home := range homes(at.ID.Provider) {
-			p.providers[home] = at.ID.Provider
+			h := in(home, at.ID.Provider)
+			h.archives = append(h.archives, at)
 		}
+	}
+	return all, nil
+}
+
+// setStays determines whether the entry of a package stays, wherever it leads.
+func (h *homeIndex) setStays(id sources.PackageID, stays bool) {
+	h.stays[document(h.home, id.Version)+"/"+id.Platform.String()] = stays
+}
+
+// read reads the documents, and determines what they are to be.
+func (h *homeIndex) read(ctx context.Context, how indexing) error {
+	for _, name := range h.names {
+		h.there[name] = h.b.readDocument(name)
+	}
+	for _, at := range h.archives {
 		r, err := how.look(ctx, at)
 		if ctx.Err() != nil {
-			return p, ctx.Err()
+			return ctx.Err()
 		}
-		p.enter(at, r, err)
+		h.enter(at, r, err)
 	}
 	if how.keep {
-		p.keepOthers()
+		h.keepOthers()
 	}
-	p.complete()
-	return p, nil
+	h.complete()
+	return nil
 }
 
 // complete adds the evidence to the documents of versions, and the lists of versions.
-func (p *plan) complete() {
-	for _, name := range slices.Collect(maps.Keys(p.want)) {
-		home, doc := path.Dir(name), p.want[name]
+func (h *homeIndex) complete() {
+	for _, name := range slices.Collect(maps.Keys(h.want)) {
+		home, doc := path.Dir(name), h.want[name]
 		v, _ := fsmirror.VersionOf(path.Base(name))
-		if of, ok := p.providers[home]; ok {
-			larder, err := p.b.extension(sources.Release{Provider: of, Version: v})
+		if home == h.home && h.provider != (sources.Provider{}) {
+			larder, err := h.b.extension(sources.Release{Provider: h.provider, Version: v})
 			if err != nil {
-				p.unread[home] = fmt.Errorf("%s: %w", name, err)
+				h.unread[home] = fmt.Errorf("%s: %w", name, err)
 			}
 			doc.Larder = larder
-			p.want[name] = doc
+			h.want[name] = doc
 		}
 		index := home + "/" + fsmirror.Index
-		if p.want[index].Versions == nil {
-			p.want[index] = fsmirror.Document{Versions: map[string]struct{}{}}
+		if h.want[index].Versions == nil {
+			h.want[index] = fsmirror.Document{Versions: map[string]struct{}{}}
 		}
-		p.want[index].Versions[v.String()] = struct{}{}
+		h.want[index].Versions[v.String()] = struct{}{}
 	}
-	for name := range p.want {
-		p.homes[folded(path.Dir(name))] = true
-		if _, ok := p.there[name]; !ok { // a case-insensitive file system may have it under another name
-			if doc := p.b.readDocument(name); !errors.Is(doc.err, fs.ErrNotExist) {
-				p.there[name] = doc
+	for name := range h.want {
+		if _, ok := h.there[name]; !ok { // a case-insensitive file system may have it under another name
+			if doc := h.b.readDocument(name); !errors.Is(doc.err, fs.ErrNotExist) {
+				h.there[name] = doc
 			}
 		}
 	}
@@ -263,70 +334,60 @@ func (b *Builder) packed(packages []fsmirror.Package, without map[fsmirror.Packa
 	return spots
 }
 
-// setStays determines whether the entries of a package stay, wherever they lead.
-func (p *plan) setStays(id sources.PackageID, stays bool) {
-	for _, home := range homes(id.Provider) {
-		p.providers[home] = id.Provider
-		p.stays[document(home, id.Version)+"/"+id.Platform.String()] = stays
-	}
-}
-
 // add adds an entry to a document.
-func (p *plan) add(name, platform string, entry fsmirror.Archive) {
-	if p.want[name].Archives == nil {
-		p.want[name] = fsmirror.Document{Archives: map[string]fsmirror.Archive{}}
+func (h *homeIndex) add(name, platform string, entry fsmirror.Archive) {
+	if h.want[name].Archives == nil {
+		h.want[name] = fsmirror.Document{Archives: map[string]fsmirror.Archive{}}
 	}
-	p.want[name].Archives[platform] = entry
+	h.want[name].Archives[platform] = entry
 }
 
-// enter adds the entries of an archive that was read, or the reason for which it has none. The current entry of a
+// enter adds the entry of an archive that was read, or the reason for which it has none. The current entry of a
 // damaged archive stays: clients refuse the archive, and without the entry they would choose another version.
-func (p *plan) enter(at fsmirror.Package, r record, err error) {
+func (h *homeIndex) enter(at fsmirror.Package, r record, err error) {
 	switch {
 	case disk.IsUnread(err): // its entry may be correct
-		for _, home := range homes(at.ID.Provider) {
-			p.unread[home] = sources.InPackage(at.ID, err)
-		}
+		h.unread[h.home] = sources.InPackage(at.ID, err)
 	case err == nil && r.differs != "":
 		err = &ChangedError{Was: r.differs, Is: cmp.Or(r.ZH, r.H1)}
 		fallthrough
 	case err != nil:
-		p.leftOut = append(p.leftOut, sources.InPackage(at.ID, err))
-		p.setStays(at.ID, true)
+		if h.home == home(at.ID.Provider) { // it is told once
+			h.leftOut = append(h.leftOut, sources.InPackage(at.ID, err))
+		}
+		h.setStays(at.ID, true)
 	default:
 		hashes := []sources.Hash{r.H1, r.ZH}
 		if r.ZipH1 != "" && r.ZipH1 != r.H1 {
 			hashes = append(hashes, r.ZipH1) // engines compute this h1: hash from the archive
 		}
 		slices.Sort(hashes)
-		for _, home := range homes(at.ID.Provider) {
-			rel, err := filepath.Rel(p.b.dir.Path(home), at.Path())
-			if err != nil {
-				p.unread[home] = err
-			}
-			entry := fsmirror.Archive{Hashes: hashes, URL: (&url.URL{Path: filepath.ToSlash(rel)}).String()}
-			p.add(document(home, at.ID.Version), at.ID.Platform.String(), entry)
+		rel, err := filepath.Rel(h.b.dir.Path(h.home), at.Path())
+		if err != nil {
+			h.unread[h.home] = err
 		}
+		entry := fsmirror.Archive{Hashes: hashes, URL: (&url.URL{Path: filepath.ToSlash(rel)}).String()}
+		h.add(document(h.home, at.ID.Version), at.ID.Platform.String(), entry)
 	}
 }
 
 // keepOthers adds the current entries that stay: those of damaged archives, and those that name no package in the
 // mirror's layout, but an archive on another server or in a directory outside the layout.
-func (p *plan) keepOthers() {
-	for name, doc := range p.there {
+func (h *homeIndex) keepOthers() {
+	for name, doc := range h.there {
 		if path.Base(name) == fsmirror.Index {
 			continue
 		}
 		if disk.IsUnread(doc.err) {
-			p.unread[path.Dir(name)] = doc.err
+			h.unread[path.Dir(name)] = doc.err
 		}
 		for platform, entry := range doc.Archives {
-			stays, known := p.stays[name+"/"+platform]
-			if !known {
-				stays = p.leadsElsewhere(name, entry.URL)
+			if _, ours := h.want[name].Archives[platform]; ours {
+				continue
 			}
-			if _, ours := p.want[name].Archives[platform]; stays && !ours {
-				p.add(name, platform, entry)
+			stays, known := h.stays[name+"/"+platform]
+			if stays || !known && h.leadsElsewhere(name, entry.URL) {
+				h.add(name, platform, entry)
 			}
 		}
 	}
@@ -334,15 +395,15 @@ func (p *plan) keepOthers() {
 
 // leadsElsewhere reports whether a URL in a document refers to another server, or to
 // a file in the mirror that is not a package in the layout.
-func (p *plan) leadsElsewhere(doc, text string) bool {
+func (h *homeIndex) leadsElsewhere(doc, text string) bool {
 	file, ok := resolve(doc, text)
 	if !ok {
 		_, err := url.Parse(text)
 		return err == nil && text != ""
 	}
-	file = p.b.dir.Path(file)
+	file = h.b.dir.Path(file)
 	info, err := os.Stat(file)
-	return err == nil && info.Mode().IsRegular() && !p.packages[folded(file)]
+	return err == nil && info.Mode().IsRegular() && !h.isPackage(file)
 }
 
 // folded returns the path as a case-insensitive file system compares it.
@@ -350,32 +411,32 @@ func folded(path string) string { return strings.ToLower(path) }
 
 // compare plans the steps. Names of versions begin with a digit, so index.json is the last document of a directory
 // that is written, and the first that is removed.
-func (p *plan) compare() error {
+func (h *homeIndex) compare() (steps []step, err error) {
 	var errs []error
-	for _, home := range slices.Sorted(maps.Keys(p.unread)) {
-		errs = append(errs, p.unread[home])
+	for _, home := range slices.Sorted(maps.Keys(h.unread)) {
+		errs = append(errs, h.unread[home])
 	}
-	for _, name := range slices.Sorted(maps.Keys(p.want)) {
-		text, err := p.want[name].Text()
+	for _, name := range slices.Sorted(maps.Keys(h.want)) {
+		text, err := h.want[name].Text()
 		errs = append(errs, err)
-		if err == nil && p.unread[path.Dir(name)] == nil && !bytes.Equal(text, p.there[name].text) {
-			p.steps = append(p.steps, step{name, text})
+		if err == nil && h.unread[path.Dir(name)] == nil && !bytes.Equal(text, h.there[name].text) {
+			steps = append(steps, step{name, text})
 		}
 	}
-	for _, name := range slices.Backward(slices.Sorted(maps.Keys(p.there))) {
-		home, err := path.Dir(name), p.there[name].err
-		wanted := p.want[home+"/"+fsmirror.Index].Versions != nil
-		_, stays := p.want[name]
+	for _, name := range slices.Backward(slices.Sorted(maps.Keys(h.there))) {
+		home, err := path.Dir(name), h.there[name].err
+		wanted := h.want[home+"/"+fsmirror.Index].Versions != nil
+		_, stays := h.want[name]
 		switch {
-		case stays || p.unread[home] != nil:
-		case !wanted && p.homes[folded(home)]: // a case-insensitive file system may not distinguish the directories
+		case stays || h.unread[home] != nil:
+		case !wanted && len(h.want) > 0: // a case-insensitive file system may not distinguish the directories
 		case disk.IsUnread(err):
 			errs = append(errs, err)
 		case err == nil || wanted: // otherwise it may belong to another program
-			p.steps = append(p.steps, step{path: name})
+			steps = append(steps, step{path: name})
 		}
 	}
-	return errors.Join(errs...)
+	return steps, errors.Join(errs...)
 }
 
 // extension returns the part of a VERSION.json besides the archives: the file names

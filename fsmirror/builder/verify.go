@@ -184,44 +184,55 @@ func (v *verifier) done(e Entry, read record, result store.Verified) {
 // checkIndex compares the index with the one that the packages should have. A mirror without documents is a
 // filesystem mirror and requires no index.
 func (v *verifier) checkIndex(ctx context.Context) error {
-	p, err := v.survey(ctx, indexing{look: func(_ context.Context, at fsmirror.Package) (r record, err error) {
+	exists, before, unread := false, len(v.Findings), map[string]error{}
+	look := func(_ context.Context, at fsmirror.Package) (r record, err error) {
 		r, ok := v.fresh[v.relative(at.Path())]
 		if !ok {
 			err = errors.New("damaged") // which is a finding
 		}
 		return r, err
-	}})
-	if err != nil {
-		return err
 	}
-	for _, home := range slices.Sorted(maps.Keys(p.unread)) {
-		v.found(BadIndex, home, nil, "the evidence cannot be read: %v", p.unread[home])
+	err := v.survey(ctx, indexing{look: look}, func(h *homeIndex) {
+		maps.Copy(unread, h.unread)
+		exists = v.checkHome(h) || exists
+	})
+	if !exists {
+		v.Findings = v.Findings[:before]
 	}
-	isIndex, exists := map[string]bool{}, false // directories, as they are needed; others may belong to other programs
-	for name, doc := range p.there {
-		if home := path.Dir(name); doc.err == nil || p.homes[folded(home)] {
-			isIndex[home], exists = true, true
+	for _, home := range slices.Sorted(maps.Keys(unread)) {
+		v.found(BadIndex, home, nil, "the evidence cannot be read: %v", unread[home])
+	}
+	return err
+}
+
+// checkHome compares the documents of one directory with what they should be, and reports whether there are any.
+// Others than those that are needed may belong to other programs.
+func (v *verifier) checkHome(h *homeIndex) (exists bool) {
+	isIndex := map[string]bool{}
+	for name, doc := range h.there {
+		if doc.err == nil || len(h.want) > 0 {
+			isIndex[path.Dir(name)], exists = true, true
 		}
 	}
-	names := slices.AppendSeq(slices.Collect(maps.Keys(p.want)), maps.Keys(p.there))
+	names := slices.AppendSeq(slices.Collect(maps.Keys(h.want)), maps.Keys(h.there))
 	slices.Sort(names)
 	for _, name := range slices.Compact(names) {
-		if home := path.Dir(name); exists && (p.homes[folded(home)] || isIndex[home]) {
-			v.checkDocument(name, p)
+		if len(h.want) > 0 || isIndex[path.Dir(name)] {
+			v.checkDocument(name, h)
 		}
 	}
-	return nil
+	return exists
 }
 
 // checkDocument compares a document with the others of its directory, and with what it should be.
-func (v *verifier) checkDocument(name string, p *plan) {
-	home, doc, want := path.Dir(name), p.there[name], p.want[name]
+func (v *verifier) checkDocument(name string, h *homeIndex) {
+	home, doc, want := path.Dir(name), h.there[name], h.want[name]
 	index := home + "/" + fsmirror.Index
-	if doc.err != nil && p.homes[folded(home)] {
+	if doc.err != nil && len(h.want) > 0 {
 		v.found(BadIndex, name, nil, "it is invalid: %v", doc.err)
 	}
 	for _, version := range slices.Sorted(maps.Keys(doc.Versions)) {
-		if _, ok := p.there[home+"/"+version+".json"]; !ok && name == index {
+		if _, ok := h.there[home+"/"+version+".json"]; !ok && name == index {
 			v.found(BadIndex, name, nil, "it lists %s, but there is no %s.json", version, version)
 		}
 	}
@@ -229,10 +240,10 @@ func (v *verifier) checkDocument(name string, p *plan) {
 	if !ok {
 		return
 	}
-	if _, ok := p.there[index].Versions[version.String()]; len(doc.Archives) > 0 && !ok {
+	if _, ok := h.there[index].Versions[version.String()]; len(doc.Archives) > 0 && !ok {
 		v.found(BadIndex, index, nil, "it does not list %s, but there is a %s", version, path.Base(name))
 	}
-	of := sources.Release{Provider: p.providers[home], Version: version}
+	of := sources.Release{Provider: h.provider, Version: version}
 	v.checkEvidence(name, of, doc, want)
 	for _, platform := range slices.Sorted(maps.Keys(doc.Archives)) {
 		v.checkArchive(name, version, platform, doc.Archives[platform])
