@@ -46,15 +46,13 @@ type ListOptions struct {
 	Report func(done, of int64)
 }
 
-// List returns the packages in a mirror, sorted by path. Their hashes are those of
-// the records.
-func (b *Builder) List(ctx context.Context, opts ListOptions) ([]Entry, error) {
+// Entries returns the packages in a mirror, sorted by path, without anything that was recorded about them.
+func (b *Builder) Entries(ctx context.Context) ([]Entry, error) {
 	packages, err := b.packages(ctx)
 	if err != nil {
 		return nil, err
 	}
 	entries := make([]Entry, 0, len(packages))
-	var total, done int64
 	for _, pkg := range packages {
 		e, err := b.entry(pkg)
 		if errors.Is(err, fs.ErrNotExist) {
@@ -63,11 +61,25 @@ func (b *Builder) List(ctx context.Context, opts ListOptions) ([]Entry, error) {
 		if err != nil {
 			return nil, err
 		}
-		total += e.Size
 		entries = append(entries, e)
+	}
+	return entries, nil
+}
+
+// List returns the packages in a mirror, sorted by path. Their hashes are those of
+// the records.
+func (b *Builder) List(ctx context.Context, opts ListOptions) ([]Entry, error) {
+	entries, err := b.Entries(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var total, done int64
+	for _, e := range entries {
+		total += e.Size
 	}
 	for i := range entries {
 		e := &entries[i]
+		e.Evidence = b.hasEvidence(e.ID)
 		r, err := b.remembered(ctx, e.at, opts)
 		if err != nil && (!opts.Again || ctx.Err() != nil) {
 			return nil, sources.InPackage(e.ID, err)
@@ -128,7 +140,6 @@ func (b *Builder) entry(at fsmirror.Package) (Entry, error) {
 	if e.Unpacked {
 		e.Size, err = treeSize(at.Path())
 	}
-	e.Evidence = b.hasEvidence(at.ID)
 	return e, err
 }
 

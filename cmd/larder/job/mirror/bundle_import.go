@@ -115,7 +115,7 @@ func tellTotal(ctx context.Context, m *site.Root, dir string) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	entries, err := b.List(ctx, builder.ListOptions{})
+	entries, err := b.Entries(ctx)
 	if err == nil {
 		m.Out.Say("%s", report.MirrorText(dir, entries))
 	}

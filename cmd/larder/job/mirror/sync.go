@@ -64,7 +64,7 @@ func Sync(ctx context.Context, s *site.Site, request SyncRequest) error {
 			f.Output.Conclude("%s", sum.Text(f.Output))
 			return nil
 		}
-		entries, err := b.List(ctx, builder.ListOptions{})
+		entries, err := b.Entries(ctx)
 		if err == nil && len(entries) > 0 {
 			f.Output.Conclude("%s. %s", sum.Text(f.Output), report.MirrorText(dir, entries))
 		} else if err == nil {
