@@ -3,6 +3,8 @@ package report
 import (
 	"fmt"
 	"reflect"
+	"slices"
+	"strings"
 
 	"github.com/larder-cli/larder/cmd/larder/ui"
 )
@@ -91,8 +93,13 @@ func GridOf[E any, R Row](o *Output, all []E, row func(E) R) {
 // Table is Grid for people only.
 func Table[R celled](o *Output, rows []R) {
 	if !o.JSON {
-		for _, line := range lay(o, rows, o.Width()) {
-			o.screen.Write(o.Stdout, line.Render(o.Color.Shows(o.Stdout))+"\n")
+		colored := o.Color.Shows(o.Stdout)
+		for some := range slices.Chunk(lay(o, rows, o.Width()), 100) { // a call for each line takes time
+			var text strings.Builder
+			for _, line := range some {
+				text.WriteString(line.Render(colored) + "\n")
+			}
+			o.screen.Write(o.Stdout, text.String())
 		}
 	}
 }

@@ -6,12 +6,16 @@ import (
 	"strconv"
 	"strings"
 	"unicode"
+	"unicode/utf8"
 	"unicode/utf16"
 )
 
 // Visible returns text without terminal control characters and other characters that show nothing: names of files and
 // text from servers may contain them. It indents lines after the first, so that they cannot imitate messages of larder.
 func Visible(text string) string {
+	if utf8.ValidString(text) && !strings.ContainsFunc(text, func(r rune) bool { return r != '\t' && hidden(r) }) {
+		return text
+	}
 	var b strings.Builder
 	for _, r := range text {
 		switch {
