@@ -118,7 +118,7 @@ type Builder struct {
 	mu      sync.Mutex
 	tree    *fsmirror.Mirror                       // nil until it is read, and after a package was added or removed
 	changed bool                                   // some changes may not be on the disk yet
-	working map[sources.PackageID]chan struct{}    // full while the package is being downloaded or stored
+	working map[sources.PackageID]chan struct{}    // packages that are being downloaded or stored; closed afterwards
 	located map[sources.Release]*evidence.Location // see locate
 
 	doubted []sources.PackageID // see Doubt
@@ -239,18 +239,26 @@ func (b *Builder) exclude(ctx context.Context) error {
 
 // enter waits until no other goroutine stores the package.
 func (b *Builder) enter(ctx context.Context, id sources.PackageID) (leave func(), err error) {
-	b.mu.Lock()
-	turn, ok := b.working[id]
-	if !ok {
-		turn = make(chan struct{}, 1)
-		b.working[id] = turn
-	}
-	b.mu.Unlock()
-	select {
-	case turn <- struct{}{}:
-		return func() { <-turn }, nil
-	case <-ctx.Done():
-		return nil, ctx.Err()
+	for {
+		b.mu.Lock()
+		busy, ok := b.working[id]
+		if !ok {
+			done := make(chan struct{})
+			b.working[id] = done
+			b.mu.Unlock()
+			return func() {
+				b.mu.Lock()
+				defer b.mu.Unlock()
+				delete(b.working, id)
+				close(done)
+			}, nil
+		}
+		b.mu.Unlock()
+		select {
+		case <-busy:
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
 	}
 }
 

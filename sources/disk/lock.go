@@ -20,9 +20,9 @@ type Lock struct {
 
 	dir   *Dir
 	name  string
-	file  *os.File    // open while the lock is held
-	mutex *sync.Mutex // held while this process holds the lock exclusively
-	noted bool        // this process must not stay in the file, because other users lock it too
+	file  *os.File // open while the lock is held
+	alone bool     // this process holds the lock exclusively
+	noted bool     // this process must not stay in the file, because other users lock it too
 }
 
 // A Holder describes the process that holds a lock exclusively.
@@ -32,10 +32,10 @@ type Holder struct {
 	Since time.Time `json:"since"`
 }
 
-// exclusive has a mutex for each lock file that this process has used. On
+// exclusive has the paths of the lock files that this process holds exclusively. On
 // network file systems, a lock may belong to the process and not to the open
 // file, so it would not exclude other goroutines of the process.
-var exclusive sync.Map // path to *sync.Mutex
+var exclusive sync.Map
 
 // Lock returns the lock on the file called name. A Lock must not be reused.
 func (d *Dir) Lock(name string) *Lock { return &Lock{dir: d, name: name} }
@@ -45,15 +45,12 @@ func (l *Lock) Path() string { return l.dir.Path(l.name) }
 
 // Try takes the lock exclusively if it is free.
 func (l *Lock) Try() (bool, error) {
-	mutex, _ := exclusive.LoadOrStore(l.Path(), new(sync.Mutex))
-	if !mutex.(*sync.Mutex).TryLock() {
+	if _, held := exclusive.LoadOrStore(l.Path(), nil); held {
 		return false, nil
 	}
-	l.mutex = mutex.(*sync.Mutex)
 	ok, err := l.try(alone)
-	if !ok {
-		l.mutex.Unlock()
-		l.mutex = nil
+	if l.alone = ok; !ok {
+		exclusive.Delete(l.Path())
 	}
 	return ok, err
 }
@@ -100,9 +97,9 @@ func (l *Lock) Unlock() {
 		unlock(l.file)
 		l.file, l.noted = nil, false
 	}
-	if l.mutex != nil {
-		l.mutex.Unlock()
-		l.mutex = nil
+	if l.alone {
+		l.alone = false
+		exclusive.Delete(l.Path())
 	}
 }
 

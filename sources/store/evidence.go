@@ -76,7 +76,7 @@ type resolved struct {
 
 // mostRead is the number of versions whose evidence is kept in memory: enough for all packages of a
 // run, but not for a large mirror.
-const mostRead = 500
+const mostRead = 250
 
 // Read returns the evidence for a version. The error matches [sources.ErrNotFound] if there
 // is none.

@@ -167,12 +167,14 @@ func placesOf(wants []installer.Want) *places {
 	return p
 }
 
-// add adds the root modules of packages.
+// add adds the root modules of packages. A package that none requires is left out if this is so for its provider.
 func (p *places) add(selected []installer.Selected) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, s := range selected {
-		p.ids[s.ID] = s.Modules()
+		if of := s.Modules(); len(of) > 0 || len(p.ids[sources.PackageID{Provider: s.ID.Provider}]) > 0 {
+			p.ids[s.ID] = of
+		}
 	}
 }
 
