@@ -23,7 +23,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -48,13 +47,14 @@ type Options struct {
 // request. It is a [sources.Source], safe for concurrent use.
 type Mirror struct {
 	dir  string
+	name string // see String
 	opts Options
 	tree sources.Memo[struct{}, *tree]
 }
 
 // New returns the mirror in dir without reading it.
 func New(dir string, opts Options) *Mirror {
-	return &Mirror{dir: dir, opts: opts}
+	return &Mirror{dir: dir, name: "filesystem mirror " + dir, opts: opts}
 }
 
 // Dir returns the directory of the mirror.
@@ -63,7 +63,7 @@ func (m *Mirror) Dir() string { return m.dir }
 // Confined reports whether [Options.Confined] is set.
 func (m *Mirror) Confined() bool { return m.opts.Confined }
 
-func (m *Mirror) String() string { return "filesystem mirror " + m.dir }
+func (m *Mirror) String() string { return m.name }
 
 // Versions implements [sources.Source]. Its warnings are about ignored files in the
 // provider's directory.
@@ -73,18 +73,19 @@ func (m *Mirror) Versions(ctx context.Context, p sources.Provider) (sources.List
 		return sources.Listing{}, &sources.ProviderError{Provider: p, Err: err}
 	}
 	listing := sources.Listing{Details: map[sources.Version]sources.Detail{}}
-	for _, i := range t.used[p] {
+	for _, i := range t.of(p) {
 		id := t.all[i].ID
-		detail := listing.Details[id.Version]
+		detail, ok := listing.Details[id.Version]
+		if !ok {
+			listing.Versions = append(listing.Versions, id.Version)
+		}
 		detail.Platforms = append(detail.Platforms, id.Platform)
-		slices.SortFunc(detail.Platforms, sources.Platform.Compare)
 		listing.Details[id.Version] = detail
 	}
 	if len(listing.Details) == 0 {
 		err := t.withHint(sources.ErrNotFound, p)
 		return sources.Listing{}, &sources.ProviderError{Provider: p, Source: m.String(), Err: err}
 	}
-	listing.Versions = slices.SortedFunc(maps.Keys(listing.Details), sources.Version.Compare)
 	if slices.ContainsFunc(listing.Versions, func(v sources.Version) bool { return v.String() == "0.0.0" }) {
 		listing.Warnings = append(listing.Warnings,
 			fmt.Sprintf("%s has version 0.0.0, which terraform and tofu never choose", m))
@@ -139,7 +140,11 @@ func (m *Mirror) Providers(ctx context.Context) ([]sources.Provider, error) {
 	if err != nil {
 		return nil, err
 	}
-	return slices.SortedFunc(maps.Keys(t.used), sources.Provider.Compare), nil
+	var all []sources.Provider
+	for _, i := range t.used {
+		all = append(all, t.all[i].ID.Provider)
+	}
+	return slices.Compact(all), nil
 }
 
 // A Package is a package in a mirror.

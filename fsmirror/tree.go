@@ -1,6 +1,7 @@
 package fsmirror
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -17,19 +18,30 @@ import (
 
 // A tree is the contents of a mirror.
 type tree struct {
-	all    []Package                  // including packages that are not used because an earlier path has them
-	used   map[sources.Provider][]int // the others, by their index in all
-	at     map[sources.PackageID]int
+	all    []Package // in order of their paths, including packages that are not used because an earlier path has them
+	used   []int     // the others, by their index in all, in order of their IDs
 	strays []Stray
+}
+
+// of returns the indexes of a provider's packages in t.all.
+func (t *tree) of(p sources.Provider) []int {
+	rest := func(order int) int {
+		i, _ := slices.BinarySearchFunc(t.used, p, func(i int, p sources.Provider) int {
+			return cmp.Or(t.all[i].ID.Provider.Compare(p), order)
+		})
+		return i
+	}
+	return t.used[rest(1):rest(-1)]
 }
 
 // find returns the location of the package.
 func (t *tree) find(id sources.PackageID) (sources.Location, error) {
-	if i, ok := t.at[id]; ok {
-		return t.all[i].Location, nil
+	at, ok := slices.BinarySearchFunc(t.used, id, func(i int, id sources.PackageID) int { return t.all[i].ID.Compare(id) })
+	if ok {
+		return t.all[t.used[at]].Location, nil
 	}
 	var names []string
-	for _, i := range t.used[id.Provider] {
+	for _, i := range t.of(id.Provider) {
 		if has := t.all[i].ID; has.Version == id.Version {
 			names = append(names, has.Platform.String())
 		}
@@ -37,7 +49,6 @@ func (t *tree) find(id sources.PackageID) (sources.Location, error) {
 	if len(names) == 0 {
 		return sources.Location{}, t.withHint(sources.ErrNotFound, id.Provider)
 	}
-	slices.Sort(names)
 	return sources.Location{}, sources.WithHint(sources.ErrNoPlatform,
 		"the mirror has %s for %s", id.Release(), strings.Join(names, ", "))
 }
@@ -51,7 +62,7 @@ type scanner struct {
 }
 
 func scan(ctx context.Context, dir string, opts Options) (*tree, error) {
-	t := &tree{used: map[sources.Provider][]int{}, at: map[sources.PackageID]int{}}
+	t := &tree{}
 	s := &scanner{ctx: ctx, engine: opts.Engine, tree: t}
 	info, err := os.Stat(dir)
 	if err == nil && !info.IsDir() {
@@ -70,6 +81,12 @@ func scan(ctx context.Context, dir string, opts Options) (*tree, error) {
 	if err := s.search(place{path: dir}); err != nil {
 		return nil, err
 	}
+	for i := range t.all {
+		t.used = append(t.used, i)
+	}
+	compare := func(i, j int) int { return t.all[i].ID.Compare(t.all[j].ID) }
+	slices.SortStableFunc(t.used, compare)
+	t.used = slices.CompactFunc(t.used, func(i, j int) bool { return compare(i, j) == 0 })
 	return t, nil
 }
 
@@ -206,10 +223,6 @@ func (s *scanner) found(at *place, entry fs.DirEntry, p Package) {
 	case !targetIs(at.path, entry, is):
 		s.stray(at, "is neither %s nor a symlink to one", kind)
 	default:
-		if _, ok := s.tree.at[p.ID]; !ok {
-			s.tree.at[p.ID] = len(s.tree.all)
-			s.tree.used[at.provider] = append(s.tree.used[at.provider], len(s.tree.all))
-		}
 		s.tree.all = append(s.tree.all, p)
 	}
 }

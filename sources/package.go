@@ -107,11 +107,13 @@ func (id PackageID) Path() string {
 // Compare orders packages by provider, version and platform, the oldest version
 // first.
 func (id PackageID) Compare(other PackageID) int {
-	return cmp.Or(
-		id.Provider.Compare(other.Provider),
-		id.Version.Compare(other.Version),
-		cmp.Compare(id.Platform.String(), other.Platform.String()),
-	)
+	if c := id.Provider.Compare(other.Provider); c != 0 {
+		return c
+	}
+	if c := id.Version.Compare(other.Version); c != 0 {
+		return c
+	}
+	return id.Platform.Compare(other.Platform)
 }
 
 // A Package is a source's description of a package. It is plain data, so
