@@ -56,6 +56,18 @@ func (m *Memo[K, V]) Get(ctx context.Context, key K, ask func() (V, error)) (V, 
 	}
 }
 
+// Once is [Memo.Get] for an answer that can't be abandoned.
+func (m *Memo[K, V]) Once(key K, ask func() (V, error)) (V, error) {
+	return m.Get(context.Background(), key, ask)
+}
+
+// Clear removes all recorded answers.
+func (m *Memo[K, V]) Clear() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.calls, m.answered, m.weight = nil, nil, 0
+}
+
 // Forget removes the recorded answer for key.
 func (m *Memo[K, V]) Forget(key K) {
 	m.mu.Lock()

@@ -13,7 +13,7 @@ import (
 
 // ledger returns how old versions are. All root modules share the ledger of the user.
 func (m *Root) ledger() (policy.Ages, error) {
-	ledger, err := m.ages.Get(m.Config.StateDir, func() (*age.Ledger, error) {
+	ledger, err := m.ages.Once(m.Config.StateDir, func() (*age.Ledger, error) {
 		key, err := m.RecordKey()
 		ledger := age.New(age.Options{
 			Dir: m.Config.StateDir, Key: key, ReadOnly: m.Flags.ReadOnly,
@@ -50,11 +50,8 @@ func (m *Root) published(ctx context.Context, p sources.Provider) (map[sources.V
 		defer cancel()
 	}
 	times, err := m.origins().Published(limited, p)
-	if err != nil && !errors.Is(err, sources.ErrNotFound) && ctx.Err() == nil {
-		_, _ = m.warned.Get("ages "+string(p.Host), func() (bool, error) {
-			m.Output.Warn("registry %s: publication times are unknown: %v; the time since versions were first seen here applies", p.Host, err)
-			return true, nil
-		})
+	if err != nil && !errors.Is(err, sources.ErrNotFound) && ctx.Err() == nil && m.first("ages of "+string(p.Host)) {
+		m.Output.Warn("registry %s: publication times are unknown: %v; the time since versions were first seen here applies", p.Host, err)
 	}
 	return times, err
 }

@@ -70,7 +70,7 @@ func (m *Root) CheckProviders(ctx context.Context) error {
 		return nil
 	}
 	for _, engine := range []sources.Engine{sources.Terraform, sources.OpenTofu} {
-		all, err := m.Settings.Get(engine, func() (Settings, error) { return m.Site.load(ctx, engine) })
+		all, err := m.Settings.Once(engine, func() (Settings, error) { return m.Site.load(ctx, engine) })
 		if err != nil {
 			return err
 		}
@@ -104,10 +104,15 @@ func (m *Root) warnLeaving(ctx context.Context, mirror *fsmirror.Mirror) {
 
 // WarnOnce writes a warning, unless this run has written it before.
 func (s *Site) WarnOnce(text string) {
-	_, _ = s.warned.Get(text, func() (bool, error) {
+	if s.first(text) {
 		s.Output.Warn("%s", text)
-		return true, nil
-	})
+	}
+}
+
+// first reports whether this run asks for the first time about a warning.
+func (s *Site) first(key string) bool {
+	_, before := s.warned.LoadOrStore(key, true)
+	return !before
 }
 
 // LocalMirror returns the filesystem mirror of an installation method, or nil.

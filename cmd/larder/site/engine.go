@@ -143,7 +143,7 @@ type CheckoutFiles struct {
 // top of its repository, the nearest first.
 func (s *Site) FilesFor(dir string) (all []CheckoutFiles, err error) {
 	for _, at := range s.DirsOf(dir) {
-		found, err := s.filesIn.Get(at, func() (CheckoutFiles, error) { return readCheckoutFiles(at) })
+		found, err := s.filesIn.Once(at, func() (CheckoutFiles, error) { return readCheckoutFiles(at) })
 		if err != nil {
 			return nil, err
 		}
@@ -182,7 +182,7 @@ func nearestChoices(files []CheckoutFiles) (setting, version Choice) {
 
 // Repository returns the top of the repository that dir is in, or "" if it is in none.
 func (s *Site) Repository(dir string) string {
-	top, _ := s.tops.Get(dir, func() (string, error) {
+	top, _ := s.tops.Once(dir, func() (string, error) {
 		if _, err := os.Lstat(filepath.Join(dir, ".git")); err == nil {
 			return dir, nil
 		}
@@ -248,7 +248,7 @@ func Exists(path string) bool {
 
 // ownSetting returns the engine that Larder's own configuration file names.
 func (s *Site) ownSetting(ctx context.Context) Choice {
-	own, _ := s.own.Get("", func() (Choice, error) {
+	own, _ := s.own.Once("", func() (Choice, error) {
 		e, path := s.Machine.EngineSetting(ctx)
 		return Choice{Engine: e, Reason: "the setting in", File: path}, nil
 	})
@@ -268,7 +268,7 @@ func (s *Site) onlyOnPath() Choice {
 
 // EnginesOnPath returns the engines that PATH has. A link to larder is none.
 func (s *Site) EnginesOnPath() []sources.Engine {
-	found, _ := s.onPath.Get("", func() (found []sources.Engine, err error) {
+	found, _ := s.onPath.Once("", func() (found []sources.Engine, err error) {
 		own := s.Machine.Program
 		for _, e := range BothEngines {
 			if slices.ContainsFunc(s.Machine.Programs(string(e)), func(path string) bool {

@@ -46,7 +46,7 @@ func (p EngineProgram) Runs() bool { return p.Err == nil && p.Version != (source
 // EnginePrograms returns the programs on PATH with the names of engines, in order. It runs those that
 // are neither shims nor programs of version managers, which may download an engine.
 func (m *Root) EnginePrograms(ctx context.Context) []EngineProgram {
-	all, _ := m.programs.Get("", func() ([]EngineProgram, error) {
+	all, _ := m.programs.Once("", func() ([]EngineProgram, error) {
 		all := m.findEngines()
 		m.askVersions(ctx, all)
 		return all, nil

@@ -101,7 +101,7 @@ func (p patient) Package(ctx context.Context, id sources.PackageID) (sources.Pac
 // Remote returns the source with a name. All root modules of an engine share it, so that
 // each provider is requested once.
 func (m *Root) Remote(name string, open func() (sources.Source, error)) (sources.Source, error) {
-	return m.remotes.Get(string(m.Config.Engine)+" "+name, func() (sources.Source, error) {
+	return m.remotes.Once(string(m.Config.Engine)+" "+name, func() (sources.Source, error) {
 		source, err := open()
 		if err != nil {
 			return nil, err
@@ -121,7 +121,7 @@ func (m *Root) Registry() sources.Source {
 
 // origins returns the client for the origin registries, which all root modules of an engine share.
 func (m *Root) origins() *registry.Registry {
-	r, _ := m.registries.Get(m.Config.Engine, func() (*registry.Registry, error) {
+	r, _ := m.registries.Once(m.Config.Engine, func() (*registry.Registry, error) {
 		return registry.New(m.Client, registry.Options{Engine: m.Config.Engine, Services: m.Config.Hosts, Details: m.asks || m.Server != ""}), nil
 	})
 	return r
@@ -136,7 +136,7 @@ func (m *Root) Mirror(dir string) *fsmirror.Mirror {
 			opts.NamedBy = fmt.Sprintf("%s:%d", m.Shown(method.File), method.Line)
 		}
 	}
-	mirror, _ := m.mirrors.Get(fmt.Sprint(opts, dir), func() (*fsmirror.Mirror, error) {
+	mirror, _ := m.mirrors.Once(fmt.Sprint(opts, dir), func() (*fsmirror.Mirror, error) {
 		return fsmirror.New(dir, opts), nil
 	})
 	return mirror

@@ -80,7 +80,7 @@ func (m *Root) CacheRoot() string {
 // Cache returns the plugin cache in the directory root, or nil if it cannot be opened. An engine
 // may use the cache too. The error is that of a cache with a link or a mount in it.
 func (m *Root) Cache(root string, shared bool) (*cachedir.Dir, error) {
-	return m.caches.Get(root, func() (*cachedir.Dir, error) {
+	return m.caches.Once(root, func() (*cachedir.Dir, error) {
 		if root == "" {
 			m.Output.Warn("no directory for a plugin cache is known; continuing without a cache")
 			return nil, nil

@@ -233,10 +233,9 @@ func (m *Root) Overridden(p sources.Provider) bool {
 	if dir == "" {
 		return false
 	}
-	_, _ = m.Overrides.Get(p, func() (string, error) {
+	if m.first("override of " + p.String()) {
 		m.Output.Warn("%s: skipped: dev_overrides in the CLI configuration replaces it with %s", p, dir)
-		return dir, nil
-	})
+	}
 	return true
 }
 

@@ -63,30 +63,29 @@ type Site struct {
 	Reading Reading
 
 	Modules  modules.Cache
-	Settings Memo[sources.Engine, Settings]
-	remotes  Memo[string, sources.Source] // by engine and name
-	ages     Memo[string, *age.Ledger]    // by the directory of the user's state
+	Settings sources.Memo[sources.Engine, Settings]
+	remotes  sources.Memo[string, sources.Source] // by engine and name
+	ages     sources.Memo[string, *age.Ledger]    // by the directory of the user's state
 
-	registries Memo[sources.Engine, *registry.Registry]
-	protocols  Memo[string, string]           // hints about the protocol of a server, by provider
-	mirrors    Memo[string, *fsmirror.Mirror] // by options and directory
-	warned     Memo[string, bool]             // texts of warnings
-	caches     Memo[string, *cachedir.Dir]    // by directory; nil where no cache can be opened
+	registries sources.Memo[sources.Engine, *registry.Registry]
+	protocols  sources.Memo[string, string]           // hints about the protocol of a server, by provider
+	mirrors    sources.Memo[string, *fsmirror.Mirror] // by options and directory
+	caches     sources.Memo[string, *cachedir.Dir]    // by directory; nil where no cache can be opened
 
 	assumed, failed, notOffered atomic.Bool // see hintEngine; notOffered is a failure that another registry may not have
 
 	// What the choice of engines depends on.
-	filesIn Memo[string, CheckoutFiles]    // by directory
-	tops    Memo[string, string]           // of repositories, by directory
-	reals   Memo[string, string]           // paths of directories without symlinks
-	own     Memo[string, Choice]           // of Larder's own file
-	onPath  Memo[string, []sources.Engine] // that PATH has
+	filesIn sources.Memo[string, CheckoutFiles]    // by directory
+	tops    sources.Memo[string, string]           // of repositories, by directory
+	reals   sources.Memo[string, string]           // paths of directories without symlinks
+	own     sources.Memo[string, Choice]           // of Larder's own file
+	onPath  sources.Memo[string, []sources.Engine] // that PATH has
 
-	Overrides Memo[sources.Provider, string] // overrides that were used
+	warned sync.Map // texts of warnings, and keys of others
 
-	programs Memo[string, []EngineProgram] // on PATH, with their versions
+	programs sources.Memo[string, []EngineProgram] // on PATH, with their versions
 
-	keys Memo[string, seal.Key] // by secret or directory
+	keys sources.Memo[string, seal.Key] // by secret or directory
 
 	Signers signerLog // of the packages of the command
 
@@ -170,9 +169,9 @@ func (s *Site) Ask() { s.asks, s.Flags.ReadOnly = true, true }
 
 // Renew makes the root modules of the site query their sources again.
 func (s *Site) Renew() {
-	s.remotes.clear()
-	s.registries.clear()
-	s.mirrors.clear()
+	s.remotes.Clear()
+	s.registries.Clear()
+	s.mirrors.Clear()
 }
 
 // Here returns the root module in the working directory, for jobs that use only one root
@@ -192,7 +191,7 @@ func (m *Root) RecordKey() (seal.Key, error) {
 		return key, nil
 	}
 	dir := m.Config.StateDir
-	return m.keys.Get(dir, func() (seal.Key, error) {
+	return m.keys.Once(dir, func() (seal.Key, error) {
 		if dir == "" {
 			return seal.Key{}, nil
 		}
@@ -234,7 +233,7 @@ func (s *Site) RootFor(ctx context.Context, engine sources.Engine, path string, 
 	if s.Flags.NoLockFile {
 		m.Lock, m.LockProblems = &lockfile.File{}, nil
 	}
-	all, err := s.Settings.Get(engine, func() (Settings, error) { return s.load(ctx, engine) })
+	all, err := s.Settings.Once(engine, func() (Settings, error) { return s.load(ctx, engine) })
 	if err != nil {
 		return nil, err
 	}
@@ -365,37 +364,8 @@ func Resolve(path string) string {
 
 // Real is [Resolve] for a directory that the run asks for again and again.
 func (s *Site) Real(dir string) string {
-	path, _ := s.reals.Get(dir, func() (string, error) { return Resolve(dir), nil })
+	path, _ := s.reals.Once(dir, func() (string, error) { return Resolve(dir), nil })
 	return path
-}
-
-// A Memo creates each value once, even with concurrent callers, and keeps the value or its
-// error.
-type Memo[K comparable, V any] struct {
-	mu   sync.Mutex
-	made map[K]func() (V, error)
-}
-
-// Get returns the value of a key. It keeps errors too: an unreadable configuration is reported
-// once, and not read again for each root module.
-func (m *Memo[K, V]) Get(key K, produce func() (V, error)) (V, error) {
-	m.mu.Lock()
-	if m.made == nil {
-		m.made = map[K]func() (V, error){}
-	}
-	if m.made[key] == nil {
-		m.made[key] = sync.OnceValues(produce)
-	}
-	once := m.made[key]
-	m.mu.Unlock()
-	return once()
-}
-
-// clear forgets all values.
-func (m *Memo[K, V]) clear() {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.made = nil
 }
 
 // Again returns another command line for the same root modules.

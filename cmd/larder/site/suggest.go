@@ -70,7 +70,7 @@ func (m *Root) meantProtocol(p sources.Provider) string {
 	if m.Flags.Offline || len(m.PluginDirs) > 0 || m.Place.Place != "" {
 		return ""
 	}
-	hint, _ := m.protocols.Get(p.String(), func() (string, error) {
+	hint, _ := m.protocols.Once(p.String(), func() (string, error) {
 		ctx, cancel := context.WithTimeout(context.Background(), maxGuess)
 		defer cancel()
 		for _, method := range m.Config.Methods {

@@ -117,7 +117,7 @@ func read(ctx context.Context, c *checkup) {
 	}
 	m.Output.For(m.Chosen.Engine)
 	config, problems := cliconfig.Load(ctx, m.Machine, m.Chosen.Engine, m.ConfigOptions())
-	all, _ := m.Settings.Get(m.Chosen.Engine, func() (site.Settings, error) { // which the installation uses as it is
+	all, _ := m.Settings.Once(m.Chosen.Engine, func() (site.Settings, error) { // which the installation uses as it is
 		return site.Settings{Config: config, Client: m.NewClient(config)}, nil
 	})
 	m.Config, m.Client = config.At(m.Dir), all.Client

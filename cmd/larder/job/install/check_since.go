@@ -26,7 +26,7 @@ type changes struct {
 	files map[string]bool // likewise; a changed submodule is its directory, and a changed link is itself
 	dirs  map[string]bool // the directories above them; true for those that contain one themselves
 
-	known site.Memo[string, bool] // whether a change matters for reading a path, which root modules may share
+	known sources.Memo[string, bool] // whether a change matters for reading a path, which root modules may share
 }
 
 // changedSince returns the files that have changed since the working directory and a revision have parted: in
@@ -200,7 +200,7 @@ func (c *changes) affects(ctx context.Context, root string, m *site.Root, fault 
 		}
 	}
 	return slices.ContainsFunc(paths, func(path string) bool {
-		matters, _ := c.known.Get(path, func() (bool, error) { return c.matter(path), nil })
+		matters, _ := c.known.Once(path, func() (bool, error) { return c.matter(path), nil })
 		return matters
 	}), fault
 }
@@ -220,7 +220,7 @@ func (c *changes) inSourcesOf(m *site.Root) bool {
 		}
 	}
 	return slices.ContainsFunc(paths, func(path string) bool {
-		matters, _ := c.known.Get("all of "+path, func() (bool, error) {
+		matters, _ := c.known.Once("all of "+path, func() (bool, error) {
 			way := site.WayTo(path, c.top)
 			end := way[len(way)-1]
 			_, changed := c.dirs[end]

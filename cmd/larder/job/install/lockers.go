@@ -20,9 +20,9 @@ import (
 // use them.
 type lockers struct {
 	*site.Site
-	keep, strict bool                                 // as in a [LockRequest]
-	platforms    func(*site.Root) []sources.Platform  // that lock files must have hashes for; nil means those of the flags
-	opened       site.Memo[string, *installer.Locker] // by the sources of the root module
+	keep, strict bool                                    // as in a [LockRequest]
+	platforms    func(*site.Root) []sources.Platform     // that lock files must have hashes for; nil means those of the flags
+	opened       sources.Memo[string, *installer.Locker] // by the sources of the root module
 
 	noting  sync.Mutex
 	scratch *disk.Scratch               // cache for packages that no other cache accepts; nil until first used
@@ -82,7 +82,7 @@ func (l *lockers) note(dir string, root *installer.Root) {
 
 // locker returns the locker with the configured sources of the root module.
 func (l *lockers) locker(m *site.Root, methods []sources.Method) (*installer.Locker, error) {
-	return l.opened.Get(job.SuppliedBy(m), func() (*installer.Locker, error) {
+	return l.opened.Once(job.SuppliedBy(m), func() (*installer.Locker, error) {
 		store, keeps, err := l.lockStore(m)
 		if err != nil {
 			return nil, err

@@ -37,8 +37,8 @@ type execution struct {
 	command programs.Invocation
 	program string // path
 
-	got      atomic.Bool                        // modules were installed
-	versions site.Memo[string, sources.Version] // of the engines, by program and directory
+	got      atomic.Bool                           // modules were installed
+	versions sources.Memo[string, sources.Version] // of the engines, by program and directory
 
 	mu       sync.Mutex
 	deferred []string         // root modules that are left to shims
@@ -378,7 +378,7 @@ func (e *execution) terraformRelease(ctx context.Context, dir string) (v sources
 
 // releaseOf runs the engine that runs in a directory for its version. An unknown one is zero, and before all others.
 func (e *execution) releaseOf(ctx context.Context, program, dir string) sources.Version {
-	v, _ := e.versions.Get(program+" "+dir, func() (v sources.Version, err error) {
+	v, _ := e.versions.Once(program+" "+dir, func() (v sources.Version, err error) {
 		v, _, err = e.VersionOf(ctx, e.WorkDir, nil, program, "-chdir="+dir)
 		return v, err
 	})
