@@ -2,7 +2,6 @@ package cliconfig
 
 import (
 	"context"
-	"iter"
 	"maps"
 	"net/textproto"
 	"slices"
@@ -34,7 +33,7 @@ func (l *loader) ownConfig(root *syntax.Node, layer policy.Layer) {
 		installationBlock:  installation,
 		policyBlockName:    l.policy(layer, &l.config.Policy),
 		"keep_archives_mb": l.noting(l.number(func(n int) { l.config.KeepArchivesMB = n })),
-		engineSetting:      l.noting(l.engineName(new(sources.Engine))), // used by EngineSetting
+		engineSetting:      l.noting(l.engineName(new(sources.Engine))), // used by OwnSetting
 	}, `this file has host "…" { … }, policy { … } and provider_installation { … } blocks, keep_archives_mb `+
 		"and engine; everything else belongs in the CLI configuration")
 }
@@ -133,49 +132,32 @@ func ourHeader(name string) string {
 	return ""
 }
 
-// HasPolicy reports whether one of Larder's own files may have a policy, without the cost of [Load]. It is true also
-// for a file with errors, which Load reports.
-func (m Machine) HasPolicy(ctx context.Context) bool {
-	isPolicy := func(e syntax.Entry) bool { return e.Key == policyBlockName }
-	for root := range m.ownFiles(ctx) {
-		if root == nil || slices.ContainsFunc(root.Entries, isPolicy) {
-			return true
-		}
-	}
-	return false
+// An OwnSetting is what Larder's own files say that is needed before [Load], which costs more. Load reports their errors.
+type OwnSetting struct {
+	Engine sources.Engine // that the user's file names, or else that of the site; empty if neither does, or has errors
+	File   string         // that names it
+	Policy bool           // one of the files may have a policy; true also for a file that can't be read or parsed
 }
 
-// EngineSetting returns the engine that the user's own file names, or else that of the site, and the path of
-// the file. The engine is empty if none names one, or has errors, which [Load] reports.
-func (m Machine) EngineSetting(ctx context.Context) (e sources.Engine, path string) {
-	for root := range m.ownFiles(ctx) {
-		if root == nil {
+// OwnSetting reads Larder's own files.
+func (m Machine) OwnSetting(ctx context.Context) (s OwnSetting) {
+	l := &loader{Machine: m, ctx: ctx}
+	for _, f := range append(m.ownFile(), m.siteFile()) {
+		if f.Name == "" || f.State == FileUnread || f.By == "" && m.absent(f) {
 			continue
 		}
-		l := &loader{}
-		if l.readOwn(root, fields{engineSetting: l.engineName(&e)}, ""); e != "" {
-			return e, root.File
+		src, err := l.contents(f)
+		root, bad := syntax.Parse(f.Name, src)
+		if err != nil || bad != nil {
+			s.Policy = true
+			continue
+		}
+		var e sources.Engine
+		hasPolicy := func(syntax.Entry) { s.Policy = true }
+		l.readOwn(root, fields{engineSetting: l.engineName(&e), policyBlockName: hasPolicy}, "")
+		if s.Engine == "" && e != "" {
+			s.Engine, s.File = e, f.Name
 		}
 	}
-	return "", ""
-}
-
-// ownFiles yields the contents of Larder's own files, that of the user and that of the site. They are nil if the file
-// can't be read or parsed.
-func (m Machine) ownFiles(ctx context.Context) iter.Seq[*syntax.Node] {
-	return func(yield func(root *syntax.Node) bool) {
-		l := &loader{Machine: m, ctx: ctx}
-		for _, f := range append(m.ownFile(), m.siteFile()) {
-			if f.Name == "" || f.State == FileUnread || f.By == "" && m.absent(f) {
-				continue
-			}
-			var root *syntax.Node
-			if src, err := l.contents(f); err == nil {
-				root, _ = syntax.Parse(f.Name, src)
-			}
-			if !yield(root) {
-				return
-			}
-		}
-	}
+	return s
 }

@@ -304,26 +304,22 @@ func TestCheckoutFileIsNoLink(t *testing.T) {
 
 // Larder's own file can name the engine too.
 func TestEngineSetting(t *testing.T) {
-	for _, tt := range []struct{ src, want, errs string }{
-		{`keep_archives_mb = 1`, "", ""},
-		{`engine = "tofu"`, "tofu", ""},
-		{`engine = "opentofu"`, "", `1:10: engine is terraform or tofu, not "opentofu" (write "terraform" or "tofu")`},
-		{`engin = "tofu"`, "", `1:1: unknown setting "engin" (did you mean "engine"?)`},
-	} {
-		m := own(tt.src, nil)
-		e, path := m.EngineSetting(t.Context())
-		want := ""
-		if tt.want != "" {
-			want = tt.want + " /etc/larder.hcl"
-		}
-		sourcetest.Equal(t, strings.TrimSpace(string(e)+" "+path), want, tt.src)
-		_, ds := load(m, terraform)
-		sourcetest.Equal(t, said(ds), tt.errs, tt.src)
-	}
-	e, path := linux(nil).EngineSetting(t.Context())
-	sourcetest.Equal(t, string(e)+path, "")
 	site := own("keep_archives_mb = 1", map[string]string{"/etc/larder/config.hcl": `engine = "tofu"`})
 	site.SiteDir = "/etc/larder"
-	e, path = site.EngineSetting(t.Context())
-	sourcetest.Equal(t, string(e)+" "+path, "tofu /etc/larder/config.hcl")
+	for _, tt := range []struct {
+		m          cliconfig.Machine
+		want, errs string
+	}{
+		{linux(nil), " ", ""},
+		{own(`keep_archives_mb = 1`, nil), " ", ""},
+		{own(`engine = "tofu"`, nil), "tofu /etc/larder.hcl", ""},
+		{own(`engine = "opentofu"`, nil), " ", `1:10: engine is terraform or tofu, not "opentofu" (write "terraform" or "tofu")`},
+		{own(`engin = "tofu"`, nil), " ", `1:1: unknown setting "engin" (did you mean "engine"?)`},
+		{site, "tofu /etc/larder/config.hcl", ""},
+	} {
+		s := tt.m.OwnSetting(t.Context())
+		sourcetest.Equal(t, string(s.Engine)+" "+s.File, tt.want)
+		_, ds := load(tt.m, terraform)
+		sourcetest.Equal(t, said(ds), tt.errs)
+	}
 }

@@ -97,7 +97,7 @@ func TestPolicyOfTheSiteIsNotSkipped(t *testing.T) {
 			m := cliconfig.This()
 			m.Environ, m.Home, m.ConfigDirs, m.SiteDir = nil, t.TempDir(), nil, filepath.Join(short, "larder")
 			check(t, test.prepare(t, m.SiteDir))
-			sourcetest.Expect(t, m.HasPolicy(t.Context()) == (test.want != ""), "HasPolicy doesn't agree")
+			sourcetest.Expect(t, m.OwnSetting(t.Context()).Policy == (test.want != ""), "OwnSetting doesn't agree")
 			_, ds := cliconfig.Load(t.Context(), m, terraform, cliconfig.Options{})
 			got := ""
 			if err := ds.Err(); err != nil {

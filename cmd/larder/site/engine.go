@@ -248,11 +248,8 @@ func Exists(path string) bool {
 
 // ownSetting returns the engine that Larder's own configuration file names.
 func (s *Site) ownSetting(ctx context.Context) Choice {
-	own, _ := s.own.Once("", func() (Choice, error) {
-		e, path := s.Machine.EngineSetting(ctx)
-		return Choice{Engine: e, Reason: "the setting in", File: path}, nil
-	})
-	return own
+	own, _ := s.own.Once("", func() (cliconfig.OwnSetting, error) { return s.Machine.OwnSetting(ctx), nil })
+	return Choice{Engine: own.Engine, Reason: "the setting in", File: own.File}
 }
 
 // Criterion 6: PATH.

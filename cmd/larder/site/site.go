@@ -75,11 +75,11 @@ type Site struct {
 	assumed, failed, notOffered atomic.Bool // see hintEngine; notOffered is a failure that another registry may not have
 
 	// What the choice of engines depends on.
-	filesIn sources.Memo[string, CheckoutFiles]    // by directory
-	tops    sources.Memo[string, string]           // of repositories, by directory
-	reals   sources.Memo[string, string]           // paths of directories without symlinks
-	own     sources.Memo[string, Choice]           // of Larder's own file
-	onPath  sources.Memo[string, []sources.Engine] // that PATH has
+	filesIn sources.Memo[string, CheckoutFiles]        // by directory
+	tops    sources.Memo[string, string]               // of repositories, by directory
+	reals   sources.Memo[string, string]               // paths of directories without symlinks
+	own     sources.Memo[string, cliconfig.OwnSetting] // of Larder's own file
+	onPath  sources.Memo[string, []sources.Engine]     // that PATH has
 
 	warned sync.Map // texts of warnings, and keys of others
 

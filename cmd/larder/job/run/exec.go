@@ -427,7 +427,7 @@ func (e *execution) checkUnprepared(ctx context.Context, dir string) error {
 		return err
 	}
 	inCheckout := slices.ContainsFunc(files, func(f site.CheckoutFiles) bool { return len(f.Checkout.Policy) > 0 })
-	if !inCheckout && !e.Machine.HasPolicy(ctx) {
+	if !inCheckout && !e.Machine.OwnSetting(ctx).Policy {
 		return nil
 	}
 	workDir := e.WorkDir
