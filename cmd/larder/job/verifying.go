@@ -119,9 +119,6 @@ func (v *Verifying) unselected(ctx context.Context, m *site.Root) (all []report.
 	if err != nil {
 		return nil, err
 	}
-	for i, d := range ds {
-		ds[i].File = m.Full(d.File)
-	}
 	if err := m.Out.Warnings(ds); err != nil {
 		return nil, err
 	}

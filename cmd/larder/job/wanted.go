@@ -281,7 +281,7 @@ func (w *Wanted) allLocked(_ context.Context, m *site.Root) ([]installer.Want, e
 	if err := w.Output.Warnings(m.LockProblems); err != nil {
 		return nil, err
 	}
-	required := m.Recorded(m.LockPath, nil)
+	required := m.Recorded(nil)
 	var errs []error
 	required = slices.DeleteFunc(required, func(r sources.Requirement) bool {
 		err := m.CheckOverride(m.Config, r.Provider)

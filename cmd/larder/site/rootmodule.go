@@ -14,7 +14,6 @@ import (
 	"github.com/larder-cli/larder/cmd/larder/report"
 	"github.com/larder-cli/larder/installer"
 	"github.com/larder-cli/larder/installer/acquire"
-	"github.com/larder-cli/larder/installer/lockfile"
 	"github.com/larder-cli/larder/installer/modules"
 	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/disk"
@@ -30,11 +29,6 @@ func (m *Root) Needs(ctx context.Context) (*installer.Root, error) {
 	tree, ds, err := m.Load(ctx)
 	if err != nil {
 		return nil, err
-	}
-	for _, ds := range []sources.Diagnostics{ds, tree.Missing} {
-		for i, d := range ds {
-			ds[i].File = m.Full(d.File)
-		}
 	}
 	if err := errors.Join(m.Out.Warnings(append(ds, m.LockProblems...)), m.Missing(tree.Missing)); err != nil {
 		return nil, err
@@ -54,7 +48,7 @@ func (m *Root) Needs(ctx context.Context) (*installer.Root, error) {
 	m.NoteAssumed(tree.DefaultHost)
 	found := &installer.Root{Dir: m.Dir, DataDir: m.Config.DataDir, Lock: m.Lock, StateUnread: tree.StateUnread, Elsewhere: tree.Elsewhere}
 	if partial || m.Reading.installs() && tree.StateUnread {
-		tree.Requirements = append(tree.Requirements, m.Recorded(lockfile.Name, tree.Requirements)...)
+		tree.Requirements = append(tree.Requirements, m.Recorded(tree.Requirements)...)
 	}
 	for _, r := range tree.Sources { // which are recorded in most cases
 		isSame := func(known sources.Requirement) bool { return known.Provider == r.Provider }
@@ -67,10 +61,6 @@ func (m *Root) Needs(ctx context.Context) (*installer.Root, error) {
 		if err := m.CheckOverride(m.Config, r.Provider); err != nil {
 			errs = append(errs, err)
 			continue
-		}
-		r.From = slices.Clone(r.From)
-		for i, from := range r.From {
-			r.From[i].File = m.Full(from.File)
 		}
 		if m.isUnmanaged(ctx, r) {
 			found.Unmanaged = append(found.Unmanaged, r.Provider)
@@ -144,14 +134,14 @@ func (m *Root) Load(ctx context.Context) (*modules.Tree, sources.Diagnostics, er
 		return nil, nil, err
 	}
 	opts := m.LoadOptions(ctx)
-	tree, ds := modules.Load(ctx, m.Dir, opts)
+	tree, ds := m.ReadTree(ctx, opts)
 	update, get := m.Flags.Upgrade && tree.RemoteModules, m.Reading.Get
 	if get != nil && (len(tree.Missing)+len(tree.Unsure) > 0 || update) {
 		if err := get(ctx, m, tree, update); err != nil {
 			return nil, nil, err
 		}
 		opts.Cache = nil // get may have replaced modules that were read
-		tree, ds = modules.Load(ctx, m.Dir, opts)
+		tree, ds = m.ReadTree(ctx, opts)
 		tree.Unsure = nil // get has computed them
 	}
 	m.Differs = tree.Differs
@@ -160,6 +150,25 @@ func (m *Root) Load(ctx context.Context) (*modules.Tree, sources.Diagnostics, er
 		ds = append(ds, d)
 	}
 	return tree, ds, nil
+}
+
+// ReadTree reads the configuration with options. Problems and origins name files by their full paths.
+func (m *Root) ReadTree(ctx context.Context, opts modules.Options) (*modules.Tree, sources.Diagnostics) {
+	tree, ds := modules.Load(ctx, m.Dir, opts)
+	for _, ds := range []sources.Diagnostics{ds, tree.Missing, tree.Unsure} {
+		for i, d := range ds {
+			ds[i].File = m.Full(d.File)
+		}
+	}
+	for _, all := range [][]sources.Requirement{tree.Requirements, tree.Sources} {
+		for i, r := range all {
+			all[i].From = slices.Clone(r.From)
+			for j, from := range r.From {
+				all[i].From[j].File = m.Full(from.File)
+			}
+		}
+	}
+	return tree, ds
 }
 
 // Missing returns the error for calls of modules that are not installed, or nil if there are none.
@@ -201,8 +210,7 @@ func doesNothing() string {
 }
 
 // Recorded returns a requirement for each entry of the lock file whose provider is not in known.
-// File is the name of the lock file.
-func (m *Root) Recorded(file string, known []sources.Requirement) []sources.Requirement {
+func (m *Root) Recorded(known []sources.Requirement) []sources.Requirement {
 	required := map[sources.Provider]bool{}
 	for _, r := range known {
 		required[r.Provider] = true
@@ -212,7 +220,7 @@ func (m *Root) Recorded(file string, known []sources.Requirement) []sources.Requ
 		if required[e.Provider] {
 			continue
 		}
-		from := sources.Origin{File: file, Line: m.Lock.Block(e.Provider), Constraint: e.Constraints.String()}
+		from := sources.Origin{File: m.LockPath, Line: m.Lock.Block(e.Provider), Constraint: e.Constraints.String()}
 		all = append(all, sources.Requirement{Provider: e.Provider, Constraints: e.Constraints, From: []sources.Origin{from}, Recorded: true})
 	}
 	return all

@@ -116,9 +116,6 @@ func (q *question) readRoot(ctx context.Context) {
 	if tree == nil {
 		return
 	}
-	for i, d := range tree.Missing {
-		tree.Missing[i].File = q.Full(d.File)
-	}
 	if err := q.Missing(tree.Missing); err != nil {
 		q.errs = append(q.errs, err)
 		q.cannotRead("modules are not installed", "constraints in modules that are not installed")
@@ -349,23 +346,14 @@ func (q *question) candidates() []installer.Candidate {
 	return rules.Candidates(q.versions())
 }
 
-// readTree reads the root module. The problems name files by their full paths.
+// readTree reads the root module.
 func readTree(ctx context.Context, m *site.Root) (*modules.Tree, sources.Diagnostics) {
 	tree, problems, err := m.Load(ctx)
 	if err != nil {
 		return nil, sources.Diagnostics{{Text: sources.Text(err), Hint: strings.Join(sources.Hints(err), "; ")}}
 	}
-	for i, r := range tree.Requirements {
-		tree.Requirements[i].From = slices.Clone(r.From)
-		for j, from := range r.From {
-			tree.Requirements[i].From[j].File = m.Full(from.File)
-		}
-	}
-	for i, d := range problems {
-		problems[i].File = m.Full(d.File)
-	}
 	if tree.Partial && m.Lock.Exists {
-		tree.Requirements = append(tree.Requirements, m.Recorded(m.LockPath, tree.Requirements)...)
+		tree.Requirements = append(tree.Requirements, m.Recorded(tree.Requirements)...)
 	}
 	return tree, problems
 }

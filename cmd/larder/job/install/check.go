@@ -16,7 +16,6 @@ import (
 	"github.com/larder-cli/larder/installer"
 	"github.com/larder-cli/larder/installer/acquire"
 	"github.com/larder-cli/larder/installer/lockfile"
-	"github.com/larder-cli/larder/installer/modules"
 	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/policy"
 )
@@ -207,20 +206,13 @@ func (k *checkedModule) checkOther(ctx context.Context) error {
 	}
 	opts := k.LoadOptions(ctx)
 	opts.Engine = site.BothEngines[1-slices.Index(site.BothEngines, opts.Engine)]
-	tree, ds := modules.Load(ctx, k.Dir, opts)
+	tree, ds := k.ReadTree(ctx, opts)
 	for _, r := range slices.Concat(tree.Requirements, tree.Sources) {
 		r.From = slices.DeleteFunc(slices.Clone(r.From), func(from sources.Origin) bool { return here[at(from)] })
-		if len(r.From) == 0 {
-			continue
+		if len(r.From) > 0 {
+			k.required = append(k.required, r)
+			k.allowed(ctx, r.Provider)
 		}
-		for i := range r.From {
-			r.From[i].File = k.Full(r.From[i].File)
-		}
-		k.required = append(k.required, r)
-		k.allowed(ctx, r.Provider)
-	}
-	for i := range ds {
-		ds[i].File = k.Full(ds[i].File)
 	}
 	return ds.Err()
 }
@@ -509,7 +501,7 @@ func (k *checkedModule) requiredAt(ctx context.Context, p sources.Provider) (pla
 	}
 	for _, r := range tree.Requirements {
 		if r.Provider == p && len(r.From) > 0 {
-			return report.Place{File: k.Full(r.From[0].File), Line: r.From[0].Line}
+			return report.Place{File: r.From[0].File, Line: r.From[0].Line}
 		}
 	}
 	return place
