@@ -46,7 +46,7 @@ func (m *Root) NamedHosts() []sources.Host {
 func (m *Root) CheckOverrides(ctx context.Context) error {
 	config := m.Config
 	if m.Flags.Config != "" { // the engine reads another one
-		options := m.ConfigOptions()
+		options := m.configOptions()
 		options.ConfigFile = ""
 		loaded, ds := cliconfig.Load(ctx, m.Machine, config.Engine, options)
 		if err := ds.Err(); err != nil {

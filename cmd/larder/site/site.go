@@ -4,6 +4,7 @@
 package site
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -244,6 +245,20 @@ func (s *Site) RootFor(ctx context.Context, engine sources.Engine, path string, 
 	return m, err
 }
 
+// Look returns the root module in dir with what can be read of the configuration, also if that has errors, and all
+// problems in it. If the error is not nil, the engine is unknown, and assumed. Jobs at this root module use what Look has read.
+func (s *Site) Look(ctx context.Context, dir string) (m *Root, problems sources.Diagnostics, err error) {
+	m = &Root{Site: s, Out: s.Output, Dir: dir, LockPath: filepath.Join(dir, lockfile.Name)}
+	if err = m.ReadLock(ctx); err != nil {
+		m.Chosen = Choice{Engine: cmp.Or(s.Requested.Engine, sources.Terraform), Reason: "assumed, because of the error"}
+	}
+	s.Output.For(m.Chosen.Engine)
+	config, problems := cliconfig.Load(ctx, s.Machine, m.Chosen.Engine, s.configOptions())
+	all, _ := s.Settings.Once(m.Chosen.Engine, func() (Settings, error) { return Settings{config, s.newClient(config)}, nil })
+	m.Config, m.Client = config.At(dir), all.Client
+	return m, problems, err
+}
+
 // ReadLock reads the lock file, and chooses the engine unless it is known. Only then, hints can contain its registry.
 func (m *Root) ReadLock(ctx context.Context) (err error) {
 	m.Lock, m.LockProblems = lockfile.Read(m.LockPath)
@@ -260,7 +275,7 @@ func (m *Root) ReadLock(ctx context.Context) (err error) {
 
 // load reads the configuration for an engine.
 func (s *Site) load(ctx context.Context, engine sources.Engine) (Settings, error) {
-	config, ds := cliconfig.Load(ctx, s.Machine, engine, s.ConfigOptions())
+	config, ds := cliconfig.Load(ctx, s.Machine, engine, s.configOptions())
 	err := ds.Err()
 	if !s.Reading.Mute {
 		err = s.Output.Warnings(ds)
@@ -268,17 +283,17 @@ func (s *Site) load(ctx context.Context, engine sources.Engine) (Settings, error
 	if err != nil {
 		return Settings{}, err
 	}
-	return Settings{config, s.NewClient(config)}, nil
+	return Settings{config, s.newClient(config)}, nil
 }
 
-// ConfigOptions returns the flags that affect the CLI configuration.
-func (s *Site) ConfigOptions() cliconfig.Options {
+// configOptions returns the flags that affect the CLI configuration.
+func (s *Site) configOptions() cliconfig.Options {
 	return cliconfig.Options{ConfigFile: s.Flags.Config, Chdir: s.WorkDir, ReadsArguments: s.Reading.Line != nil, Secrets: s.Output.Secrets()}
 }
 
-// NewClient creates the HTTP client for an engine's configuration. All root modules of the
+// newClient creates the HTTP client for an engine's configuration. All root modules of the
 // engine share the client, with its connections and limits for each host.
-func (s *Site) NewClient(config *cliconfig.Config) *fetch.Client {
+func (s *Site) newClient(config *cliconfig.Config) *fetch.Client {
 	return fetch.New(s.clientOptions(config))
 }
 

@@ -12,7 +12,6 @@ import (
 	"strings"
 
 	"github.com/larder-cli/larder/cachedir"
-	"github.com/larder-cli/larder/cliconfig"
 	"github.com/larder-cli/larder/cmd/larder/job"
 	"github.com/larder-cli/larder/cmd/larder/report"
 	"github.com/larder-cli/larder/cmd/larder/site"
@@ -63,7 +62,7 @@ func ExamineMachine(ctx context.Context, s *site.Site) error {
 	s.Reading.Empty, s.Flags.DryRun = true, true
 	c, out := &checkup{}, s.Output
 	s.Output = out.Overheard(c.add)
-	c.Root = &site.Root{Site: s, Out: s.Output, Dir: s.WorkDir, LockPath: filepath.Join(s.WorkDir, lockfile.Name)}
+	c.Root = &site.Root{Site: s}
 	for _, check := range checks {
 		if c.area = check.area; ctx.Err() == nil {
 			check.run(ctx, c)
@@ -107,20 +106,10 @@ func (c *checkup) add(d report.Finding) {
 // read reads the configuration of this machine and the root module in the working directory, also where they
 // have errors.
 func read(ctx context.Context, c *checkup) {
-	m := c.Root
-	err := m.ReadLock(ctx)
-	if err != nil {
-		m.Chosen = site.Choice{Engine: sources.Terraform, Reason: "nothing valid names an engine"}
-	}
-	if m.Lock == nil {
+	m, problems, err := c.Look(ctx, c.WorkDir)
+	if c.Root = m; m.Lock == nil {
 		m.Lock = &lockfile.File{}
 	}
-	m.Output.For(m.Chosen.Engine)
-	config, problems := cliconfig.Load(ctx, m.Machine, m.Chosen.Engine, m.ConfigOptions())
-	all, _ := m.Settings.Once(m.Chosen.Engine, func() (site.Settings, error) { // which the installation uses as it is
-		return site.Settings{Config: config, Client: m.NewClient(config)}, nil
-	})
-	m.Config, m.Client = config.At(m.Dir), all.Client
 	m.Output.Fail(ctx, errors.Join(err, m.Output.Warnings(problems)))
 	tree, _ := readTree(ctx, m) // the installation reports the errors
 	if tree == nil {

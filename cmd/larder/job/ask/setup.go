@@ -11,7 +11,6 @@ import (
 	"github.com/larder-cli/larder/cliconfig"
 	"github.com/larder-cli/larder/cmd/larder/report"
 	"github.com/larder-cli/larder/cmd/larder/site"
-	"github.com/larder-cli/larder/installer/lockfile"
 	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/fetch"
 	"github.com/larder-cli/larder/sources/policy"
@@ -43,14 +42,8 @@ func explainMachine(ctx context.Context, s *site.Site, dir string, request Expla
 func look(
 	ctx context.Context, s *site.Site, dir string, flags []cliconfig.Input,
 ) (m setup, ds sources.Diagnostics, err error) {
-	m = setup{&site.Root{Site: s, Out: s.Output, Dir: dir, LockPath: filepath.Join(dir, lockfile.Name)}, flags}
-	if err = m.ReadLock(ctx); err != nil {
-		m.Chosen = site.Choice{Engine: cmp.Or(s.Requested.Engine, sources.Terraform), Reason: "assumed, because of the error"}
-	}
-	s.Output.For(m.Chosen.Engine)
-	config, ds := cliconfig.Load(ctx, s.Machine, m.Chosen.Engine, s.ConfigOptions())
-	m.Config = config.At(dir)
-	if err == nil {
+	m.flags = flags
+	if m.Root, ds, err = s.Look(ctx, dir); err == nil {
 		m.Policy, err = s.PolicyFor(dir, m.Config)
 	}
 	return m, ds, err
