@@ -58,6 +58,20 @@ func (m Machine) dataDirs(e sources.Engine) []string {
 	return slices.DeleteFunc(dirs, func(d string) bool { return d == "" })
 }
 
+// MirrorDirs returns the directories of the filesystem mirrors in force: those that installation methods name, or else
+// the implied ones.
+func (c *Config) MirrorDirs() (dirs []string) {
+	if c.Implied {
+		return c.ImpliedDirs()
+	}
+	for _, m := range c.Methods {
+		if m.Kind == FilesystemMirror {
+			dirs = append(dirs, m.Path)
+		}
+	}
+	return dirs
+}
+
 // ImpliedDirs returns the directories that serve as filesystem mirrors, in order, if
 // the configuration has no installation methods. All of them exist.
 func (c *Config) ImpliedDirs() []string {

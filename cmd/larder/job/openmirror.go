@@ -12,7 +12,6 @@ import (
 	"unicode"
 
 	"github.com/larder-cli/larder/cachedir"
-	"github.com/larder-cli/larder/cliconfig"
 	"github.com/larder-cli/larder/cmd/larder/report"
 	"github.com/larder-cli/larder/cmd/larder/site"
 	"github.com/larder-cli/larder/fsmirror"
@@ -81,14 +80,8 @@ func tellUse(m *site.Root, dir string, packed bool) {
 // Searches reports whether engines with the configuration of this machine use the mirror in
 // dir.
 func Searches(m *site.Root, dir string) bool {
-	same := func(other string) bool {
-		return site.Resolve(site.Absolute(m.Dir, other)) == site.Resolve(filepath.Clean(dir))
-	}
-	if m.Config.Implied && slices.ContainsFunc(m.Config.ImpliedDirs(), same) {
-		return true
-	}
-	return slices.ContainsFunc(m.Config.Methods, func(method cliconfig.Method) bool {
-		return method.Kind == cliconfig.FilesystemMirror && same(method.Path)
+	return slices.ContainsFunc(m.Config.MirrorDirs(), func(other string) bool {
+		return site.Resolve(other) == site.Resolve(filepath.Clean(dir))
 	})
 }
 

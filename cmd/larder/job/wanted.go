@@ -155,13 +155,7 @@ func (all *supplies) add(s *Supply) {
 
 // SuppliedBy returns a key that is the same for root modules with the same sources, stores and policy.
 func SuppliedBy(m *site.Root) string {
-	key := []string{string(m.Config.Engine), m.CacheRoot()}
-	if m.Config.Implied {
-		key = append(key, m.Config.ImpliedDirs()...)
-	}
-	for _, method := range m.Config.Methods {
-		key = append(key, method.Path) // the rest is the same for all root modules
-	}
+	key := append([]string{string(m.Config.Engine), m.CacheRoot()}, m.Config.MirrorDirs()...) // other methods are the same for all
 	for _, rule := range m.Policy.From(policy.Repository) {
 		key = append(key, rule.Place())
 	}

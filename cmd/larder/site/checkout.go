@@ -75,11 +75,8 @@ func (m *Root) CheckProviders(ctx context.Context) error {
 			return err
 		}
 		config := all.Config.At(m.Dir)
-		dirs := append(config.ImpliedDirs(), m.CacheRoot(), config.PluginCacheDir, config.DefaultCacheDir)
-		for _, method := range config.Methods {
-			dirs = append(dirs, method.Path)
-		}
-		for _, dir := range dirs {
+		caches := []string{m.CacheRoot(), config.PluginCacheDir, config.DefaultCacheDir}
+		for _, dir := range slices.Concat(config.ImpliedDirs(), caches, config.MirrorDirs()) {
 			if dir != "" && (Within(providers, dir) || Within(dir, providers)) {
 				err := fmt.Errorf("%s leads to %s, from where other root modules install providers", providers, dir)
 				return sources.WithHint(err, "remove the link")

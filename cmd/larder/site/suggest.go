@@ -271,17 +271,16 @@ func Applies(m cliconfig.Method, p sources.Provider) bool {
 // Stores returns the plugin cache, which has the layout of a mirror, and the mirrors on this
 // machine, including those that are not used for installation.
 func (m *Root) Stores() []*fsmirror.Mirror {
-	var all []*fsmirror.Mirror
-	for _, method := range m.Config.Methods {
-		if method.Kind == cliconfig.FilesystemMirror {
-			all = append(all, m.Mirror(method.Path))
-		}
-	}
-	for _, dir := range m.Config.ImpliedDirs() {
-		all = append(all, m.Mirror(dir))
+	dirs := m.Config.MirrorDirs()
+	if !m.Config.Implied {
+		dirs = append(dirs, m.Config.ImpliedDirs()...)
 	}
 	if root := m.CacheRoot(); root != "" && !m.Flags.NoCache {
-		all = append(all, m.Mirror(root))
+		dirs = append(dirs, root)
+	}
+	var all []*fsmirror.Mirror
+	for _, dir := range dirs {
+		all = append(all, m.Mirror(dir))
 	}
 	return all
 }

@@ -132,7 +132,7 @@ func (c *checkup) guarded(ctx context.Context) (all []guarded) {
 			fix: "set plugin_cache_dir, TF_PLUGIN_CACHE_DIR, --cache or LARDER_CACHE to a directory of your own",
 		})
 	}
-	for _, dir := range c.mirrorDirs() {
+	for _, dir := range c.Config.MirrorDirs() {
 		packages, _ := c.Mirror(dir).Packages(ctx)
 		for _, p := range packages {
 			all = append(all, guarded{

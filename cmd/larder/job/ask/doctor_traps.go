@@ -105,22 +105,9 @@ func (c *checkup) hasAny(ctx context.Context, dir string, p sources.Provider) bo
 	return slices.Contains(all, p)
 }
 
-// mirrorDirs returns the directories with providers that engines search, those that a configuration names first.
-func (c *checkup) mirrorDirs() (all []string) {
-	for _, m := range c.Config.Methods {
-		if m.Kind == cliconfig.FilesystemMirror {
-			all = append(all, m.Path)
-		}
-	}
-	if c.Config.Implied {
-		all = append(all, c.Config.ImpliedDirs()...)
-	}
-	return all
-}
-
 // readMirrors reads the mirrors. It finds files that engines silently ignore, and packages that they can't start.
 func readMirrors(ctx context.Context, c *checkup) {
-	for _, dir := range c.mirrorDirs() {
+	for _, dir := range c.Config.MirrorDirs() {
 		mirror := c.Mirror(dir)
 		strays, err := mirror.Strays(ctx)
 		if err != nil {
@@ -165,7 +152,7 @@ func unsearchedDirs(ctx context.Context, c *checkup) {
 		return
 	}
 	place, _ := c.Config.Setting("provider_installation")
-	searched := c.mirrorDirs()
+	searched := c.Config.MirrorDirs()
 	for _, dir := range c.Config.ImpliedDirs() {
 		if slices.ContainsFunc(searched, func(other string) bool { return site.Resolve(other) == site.Resolve(dir) }) {
 			continue
@@ -202,7 +189,7 @@ func hiddenVersions(ctx context.Context, c *checkup) {
 // cacheInMirror finds plugin caches in mirrors, and mirrors in plugin caches.
 func cacheInMirror(_ context.Context, c *checkup) {
 	for _, cache := range c.cacheDirs() {
-		for _, dir := range c.mirrorDirs() {
+		for _, dir := range c.Config.MirrorDirs() {
 			inside, outside := cache, dir
 			if !site.Within(cache, dir) {
 				inside, outside = dir, cache

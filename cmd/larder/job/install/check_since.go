@@ -208,12 +208,7 @@ func (c *changes) affects(ctx context.Context, root string, m *site.Root, fault 
 // inSourcesOf reports whether a mirror or a CLI configuration of a root module may have changed. If it is in the
 // checkout but not in the repository, which is then a submodule, that is unknown.
 func (c *changes) inSourcesOf(m *site.Root) bool {
-	paths := append(m.Config.ImpliedPlaces(), m.PluginDirs...)
-	for _, method := range m.Config.Methods {
-		if method.Path != "" {
-			paths = append(paths, site.Absolute(m.Dir, method.Path))
-		}
-	}
+	paths := slices.Concat(m.Config.ImpliedPlaces(), m.Config.MirrorDirs(), m.PluginDirs)
 	for _, f := range m.Config.InputFiles() {
 		if f.By != "" && f.State != cliconfig.FileUnread { // those at usual paths are the user's
 			paths = append(paths, f.Name)
