@@ -94,7 +94,6 @@ type Config struct {
 // Options configure Load. The zero Options are ready to use.
 type Options struct {
 	ConfigFile string // the only file to read, instead of the engine's files
-	Chdir      string // directory of the root module, if it differs from Machine.WorkDir
 
 	// ReadsArguments states that the program reads TF_CLI_ARGS and TF_CLI_ARGS_init
 	// itself. Otherwise flags in them that would change what is installed are warnings.
@@ -132,7 +131,7 @@ func Load(ctx context.Context, m Machine, e sources.Engine, opts Options) (*Conf
 	if !opts.ReadsArguments && l.Getenv(OuterCache) == "" {
 		l.checkArguments()
 	}
-	return c.At(opts.Chdir), l.diags
+	return c.At(""), l.diags
 }
 
 // At returns the configuration for the root module in dir. A relative dir starts from

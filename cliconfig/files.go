@@ -22,6 +22,7 @@ func (f Input) WasRead() bool {
 const (
 	mainFile  = "CLI configuration"
 	moreFile  = "more CLI configuration" // in the configuration directory
+	noMore    = "additional files, also *.tfrc.json"
 	siteFile  = "this machine's configuration of Larder"
 	ownFile   = "Larder's own configuration"
 	netrcFile = "passwords for archives"
@@ -77,6 +78,9 @@ func (m Machine) usualFiles(e sources.Engine) []Input {
 		if strings.HasSuffix(e.Name(), ".tfrc") || strings.HasSuffix(e.Name(), ".tfrc.json") {
 			files = append(files, Input{Name: m.join(dir, e.Name()), What: moreFile})
 		}
+	}
+	if len(files) == 1 {
+		files = append(files, Input{Name: m.join(dir, "*.tfrc"), What: noMore})
 	}
 	return files
 }

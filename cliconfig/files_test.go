@@ -247,7 +247,7 @@ func TestFilesThatCannotBeRead(t *testing.T) {
 
 func TestConfigFileOption(t *testing.T) {
 	m := linux(map[string]string{"/start/mine": `plugin_cache_dir = "/mine"`, "/theirs": `plugin_cache_dir = "/theirs"`}, "TF_CLI_CONFIG_FILE=/theirs")
-	c, diags := cliconfig.Load(t.Context(), m, terraform, cliconfig.Options{ConfigFile: "mine", Chdir: "/else"})
+	c, diags := cliconfig.Load(t.Context(), m, terraform, cliconfig.Options{ConfigFile: "mine"})
 	sourcetest.Expect(t, len(diags) == 0 && c.PluginCacheDir == "/mine", "%v %+v", diags, c)
 	_, diags = cliconfig.Load(t.Context(), m, terraform, cliconfig.Options{ConfigFile: "no-such"})
 	sourcetest.Equal(t, brief(diags), "no-such: file does not exist", "a file asked for must be there")
@@ -255,8 +255,7 @@ func TestConfigFileOption(t *testing.T) {
 
 func TestRelativePathsFollowTheRootModule(t *testing.T) {
 	m := rc("plugin_cache_dir = \"cache\"\nprovider_installation {\n dev_overrides { \"a/b\" = \"o\" }\n filesystem_mirror { path = \"m\" }\n}")
-	c, diags := cliconfig.Load(t.Context(), m, terraform, cliconfig.Options{Chdir: "root"})
-	sourcetest.Require(t, len(diags) == 0, "%v", diags)
+	c := mustLoad(t, m, terraform).At("root")
 	for _, dir := range []string{"/start/root", "/other", "/start/root"} {
 		c = c.At(dir)
 		var override string

@@ -39,17 +39,7 @@ func (c *Config) Incomplete() bool {
 
 // InputFiles are the files that Load looks for, in order, each with those that are not read because a flag or a variable
 // names it.
-func (c *Config) InputFiles() (all []Input) {
-	more := slices.ContainsFunc(c.files, func(f Input) bool { return f.What == moreFile })
-	for _, f := range c.files {
-		all = append(all, f)
-		if f.What == mainFile && f.By+f.Fault == "" && !more {
-			dir := c.machine.join(c.machine.configDir(c.Engine), "*.tfrc")
-			all = append(all, Input{Name: dir, What: "additional files, also *.tfrc.json", State: FileMissing})
-		}
-	}
-	return all
-}
+func (c *Config) InputFiles() []Input { return slices.Clone(c.files) }
 
 // noteFiles notes which flags and variables name files, and what they override.
 func (l *loader) noteFiles() {

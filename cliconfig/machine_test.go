@@ -202,8 +202,8 @@ func TestImpliedDirsOnMacOS(t *testing.T) {
 
 func TestImpliedDirsFollowTheRootModule(t *testing.T) {
 	m := filesOn(linux, "/start/terraform.d/plugins/ /start/a/terraform.d/plugins/ /b/terraform.d/plugins/")
-	c, _ := cliconfig.Load(context.Background(), m, terraform, cliconfig.Options{Chdir: "a"})
-	sourcetest.EqualSlices(t, c.ImpliedDirs(), []string{"/start/a/terraform.d/plugins"}, "with Chdir")
+	c := mustLoad(t, m, terraform)
+	sourcetest.EqualSlices(t, c.ImpliedDirs(), []string{"/start/terraform.d/plugins"})
 	sourcetest.EqualSlices(t, c.At("/b").At("a").ImpliedDirs(), []string{"/start/a/terraform.d/plugins"}, "at a")
 	sourcetest.EqualSlices(t, c.At("/b").ImpliedDirs(), []string{"/b/terraform.d/plugins"}, "at /b")
 }

@@ -288,7 +288,7 @@ func (s *Site) load(ctx context.Context, engine sources.Engine) (Settings, error
 
 // configOptions returns the flags that affect the CLI configuration.
 func (s *Site) configOptions() cliconfig.Options {
-	return cliconfig.Options{ConfigFile: s.Flags.Config, Chdir: s.WorkDir, ReadsArguments: s.Reading.Line != nil, Secrets: s.Output.Secrets()}
+	return cliconfig.Options{ConfigFile: s.Flags.Config, ReadsArguments: s.Reading.Line != nil, Secrets: s.Output.Secrets()}
 }
 
 // newClient creates the HTTP client for an engine's configuration. All root modules of the
