@@ -45,10 +45,10 @@ func (h *Helper) Token(ctx context.Context, host sources.Host) (Token, error) {
 	return h.answers.Get(ctx, host, func() (t Token, err error) {
 		out, complaint, err := h.Programs.run(ctx, "", h.Path, append(slices.Clone(h.Args), "get", host.ASCII())...)
 		if err != nil {
-			err = withText(err, complaint.text())
+			err = withText(err, text(complaint))
 		} else {
 			var object map[string]any
-			err = out.parse(&object, "a JSON object")
+			err = parse(out, &object, "a JSON object")
 			t.Text, t.Set = object["token"].(string)
 			h.Programs.secrets.Add(t.Text)
 		}
@@ -73,8 +73,8 @@ func NewPrograms(environ []string, dir string, secrets *sources.Secrets) *Progra
 }
 
 // run runs a program, with a time limit, and returns the beginning of its output and of its error output.
-func (p *Programs) run(ctx context.Context, input, path string, args ...string) (out, complaint *head, err error) {
-	out, complaint = &head{limit: maxAnswer}, &head{limit: maxComplaint}
+func (p *Programs) run(ctx context.Context, input, path string, args ...string) (out, complaint *sources.Head, err error) {
+	out, complaint = &sources.Head{Limit: maxAnswer}, &sources.Head{Limit: maxComplaint}
 	if err := p.turn.Acquire(ctx, 1); err != nil {
 		return out, complaint, err
 	}
@@ -102,32 +102,18 @@ func withText(err error, text string) error {
 	return fmt.Errorf("%w: %s", err, text[:min(len(text), maxComplaint)])
 }
 
-// A head keeps the beginning of the data written to it.
-type head struct {
-	kept  []byte
-	limit int
-	cut   bool // whether more than the limit was written
-}
-
-func (h *head) Write(p []byte) (int, error) {
-	n := min(len(p), h.limit-len(h.kept))
-	h.kept = append(h.kept, p[:n]...)
-	h.cut = h.cut || n < len(p)
-	return len(p), nil
-}
-
-// parse parses the data, which is JSON. Its errors do not quote the data, because that may contain a secret.
-func (h *head) parse(to any, what string) error {
-	if h.cut {
-		return fmt.Errorf("answer is larger than %d bytes", h.limit)
+// parse parses the output of a program, which is JSON. Its errors do not quote the output, because that may contain a secret.
+func parse(out *sources.Head, to any, what string) error {
+	if out.Cut {
+		return fmt.Errorf("answer is larger than %d bytes", out.Limit)
 	}
-	if json.Unmarshal(h.kept, to) != nil {
+	if json.Unmarshal(out.Bytes(), to) != nil {
 		return fmt.Errorf("answer is not %s", what)
 	}
 	return nil
 }
 
-// text returns the data as text, without space around it.
-func (h *head) text() string {
-	return string(bytes.TrimSpace(bytes.ToValidUTF8(h.kept, []byte("�"))))
+// text returns the output of a program as text, without space around it.
+func text(out *sources.Head) string {
+	return string(bytes.TrimSpace(bytes.ToValidUTF8(out.Bytes(), []byte("�"))))
 }

@@ -139,18 +139,18 @@ func (o *Registries) runDocker(ctx context.Context, helper, registry string) (fo
 		return found, errNoHelper
 	}
 	out, complaint, err := o.Programs.run(ctx, "https://"+registry, path, "get")
-	text := out.text() // the protocol has messages in the output
-	if _, failed := errors.AsType[*exec.ExitError](err); failed && text == noDockerCredentials {
+	said := text(out) // the protocol has messages in the output
+	if _, failed := errors.AsType[*exec.ExitError](err); failed && said == noDockerCredentials {
 		return found, nil
 	}
-	if text == "" || strings.HasPrefix(text, "{") {
-		text = complaint.text()
+	if said == "" || strings.HasPrefix(said, "{") {
+		said = text(complaint)
 	}
 	if err != nil {
-		return found, withText(err, text)
+		return found, withText(err, said)
 	}
 	var answer struct{ Username, Secret string }
-	if err := out.parse(&answer, "a JSON object with Username and Secret"); err != nil {
+	if err := parse(out, &answer, "a JSON object with Username and Secret"); err != nil {
 		return found, err
 	}
 	o.Programs.secrets.Add(answer.Secret, Basic(answer.Username, answer.Secret))

@@ -1,7 +1,6 @@
 package site
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"debug/buildinfo"
@@ -158,7 +157,7 @@ func (s *Site) VersionOf(ctx context.Context, dir string, variables map[string]s
 	}
 	maps.Copy(environ, variables)
 	cmd.Env = s.Machine.With(environ)
-	out := &Head{Limit: MaxVersion}
+	out := &sources.Head{Limit: MaxVersion}
 	cmd.Stdout, cmd.WaitDelay = out, time.Second
 	err = cmd.Run()
 	if limited.Err() != nil {
@@ -168,18 +167,6 @@ func (s *Site) VersionOf(ctx context.Context, dir string, variables map[string]s
 		return v, platform, nil
 	}
 	return v, "", cmp.Or(disk.Cause(err), errors.New("it prints no version"))
-}
-
-// A Head keeps the beginning of what is written to it.
-type Head struct {
-	bytes.Buffer
-	Limit int
-}
-
-// Write implements [io.Writer].
-func (h *Head) Write(p []byte) (int, error) {
-	_, err := h.Buffer.Write(p[:min(len(p), h.Limit-h.Len())])
-	return len(p), err
 }
 
 // versionLine is what engines print that have no JSON.

@@ -141,13 +141,13 @@ func (g *gitRepository) run(ctx context.Context, args ...string) ([]byte, error)
 		name, _, _ := strings.Cut(variable, "=")
 		return slices.Contains([]string{"GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_PREFIX"}, name)
 	})
-	out, failure := &site.Head{Limit: maxChanges}, &site.Head{Limit: site.MaxVersion}
+	out, failure := &sources.Head{Limit: maxChanges}, &sources.Head{Limit: site.MaxVersion}
 	cmd.Stdout, cmd.Stderr, cmd.WaitDelay = out, failure, time.Second
 	switch err := cmd.Run(); {
 	case err != nil:
-		text := strings.TrimPrefix(strings.TrimSpace(failure.String()), "fatal: ")
+		text := strings.TrimPrefix(strings.TrimSpace(string(failure.Bytes())), "fatal: ")
 		return nil, fmt.Errorf("git %s: %s", args[0], firstLine(text, err))
-	case out.Len() == maxChanges:
+	case out.Cut:
 		return nil, fmt.Errorf("git %s: more than %d MiB", args[0], maxChanges>>20)
 	}
 	return out.Bytes(), nil
