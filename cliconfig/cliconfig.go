@@ -26,6 +26,7 @@
 package cliconfig
 
 import (
+	"cmp"
 	"context"
 	"maps"
 	"net/url"
@@ -123,7 +124,11 @@ func Load(ctx context.Context, m Machine, e sources.Engine, opts Options) (*Conf
 	for i := range c.files {
 		l.load(&c.files[i])
 	}
-	l.noteFiles()
+	for _, f := range c.files {
+		if f.By != "" || f.State == FileUnread { // so that a flag or a variable names it, or overrides it
+			c.noteFirst(Setting{Name: f.What, Value: f.Name, From: Place{By: cmp.Or(f.By, f.Name)}})
+		}
+	}
 	l.chooseHelper()
 	l.readOCI()
 	l.findFaulty()

@@ -42,7 +42,7 @@ func (l *loader) readNetrc(path, src string) {
 // TokenHint is what to do about the refusal of a request for which a host's token counts, with
 // or without credentials sent.
 func (c *Config) TokenHint(host sources.Host, sent bool) string {
-	set, found := c.SettingOf(credentialsBlock, string(host))
+	set, found := c.Setting(credentialsBlock, string(host))
 	origin := tokenOrigin(set.From)
 	if !found && c.helper != nil {
 		origin = "the credentials helper " + c.helper.Name
@@ -59,7 +59,7 @@ func (c *Config) TokenHint(host sources.Host, sent bool) string {
 		return fmt.Sprintf("%s has no token for %s: log in with it, or %s", origin, host, c.tokenAdvice(host))
 	}
 	name, _, port := strings.Cut(string(host), ":")
-	if other, _ := c.SettingOf(credentialsBlock, name); port && other.From.By != "" {
+	if other, _ := c.Setting(credentialsBlock, name); port && other.From.By != "" {
 		return fmt.Sprintf("%s names no port, so its token is not sent to %s: %s", other.From.By, host, c.tokenAdvice(host))
 	}
 	return c.tokenAdvice(host)
@@ -130,7 +130,7 @@ func (l *loader) tokenVariables() {
 			l.warnf(Place{}, "", "%s contains no host name and is ignored: %v", name, err)
 			continue
 		}
-		other, _ := l.config.SettingOf(credentialsBlock, string(host))
+		other, _ := l.config.Setting(credentialsBlock, string(host))
 		if other.From.By != "" && l.config.tokens[host].Text != text {
 			l.errorf(Place{}, "unset one of them", "%s and %s give different tokens for %s", other.From.By, name, host)
 			continue

@@ -41,17 +41,6 @@ func (c *Config) Incomplete() bool {
 // names it.
 func (c *Config) InputFiles() []Input { return slices.Clone(c.files) }
 
-// noteFiles notes which flags and variables name files, and what they override.
-func (l *loader) noteFiles() {
-	for _, f := range l.config.files {
-		if f.By != "" {
-			l.config.noteFirst(Setting{Name: f.What, Value: f.Name, From: Place{By: f.By}})
-		} else if f.State == FileUnread {
-			l.config.noteFirst(Setting{Name: f.What, Value: f.Name, From: Place{File: f.Name}})
-		}
-	}
-}
-
 // InputVariables are the variables that Load reads, in groups. Tokens are listed if they
 // are set.
 func (c *Config) InputVariables() (all []Input) {

@@ -76,7 +76,7 @@ func (l *loader) installation(own bool) field {
 				l.devOverrides(m, overrides)
 			}
 		}
-		first, again := l.config.Setting(installationBlock)
+		first, again := l.config.Setting(installationBlock, "")
 		if again && !own {
 			l.errorf(e.Place, "put all methods into one block",
 				"second provider_installation block; the first is at %s", first.From)

@@ -22,16 +22,13 @@ type Setting struct {
 // A Place is where a setting is.
 type Place = syntax.Place
 
-// Setting returns the setting of a name that applies to everything, and whether it is set.
-func (c *Config) Setting(name string) (Setting, bool) { return c.SettingOf(name, "") }
-
-// SettingOf returns the setting of a name that applies to a host or a provider, and whether it is set.
-func (c *Config) SettingOf(name, of string) (Setting, bool) {
+// Setting returns the setting of a name, and whether it is set. If of is empty, it applies to everything.
+func (c *Config) Setting(name, of string) (s Setting, ok bool) {
 	i := c.index(name, of)
-	if i < 0 {
-		return Setting{}, false
+	if i >= 0 {
+		s = c.Settings[i]
 	}
-	return c.Settings[i], true
+	return s, i >= 0
 }
 
 // index returns the index of a setting, or -1.

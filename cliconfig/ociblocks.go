@@ -1,7 +1,6 @@
 package cliconfig
 
 import (
-	"fmt"
 	"slices"
 
 	"github.com/larder-cli/larder/cliconfig/credentials"
@@ -56,7 +55,7 @@ func (l *loader) ociBlock(b syntax.Entry) {
 	if l.diags[before:].Err() != nil || !l.checkOCI(b.Place, r, values) {
 		return
 	}
-	if first, again := l.config.SettingOf(ociBlockName, r.String()); again {
+	if first, again := l.config.Setting(ociBlockName, r.String()); again {
 		l.errorf(b.Place, "keep one of them",
 			"second %s block for %s; the first is at %s", ociBlockName, r, first.From)
 		return
@@ -103,7 +102,7 @@ func (l *loader) checkOCI(at Place, r oci.Repository, values map[string]string) 
 		l.errorf(at, "use "+r.Registry+" as the label",
 			"a credential helper has credentials for a whole registry, not for %s", r)
 	case kinds[0][0] == ociHelperName:
-		return l.ok(at, l.checkDockerHelper(values[ociHelperName]))
+		return l.ok(at, l.namesHelper(values[ociHelperName]))
 	case values[kinds[0][0]] == "":
 		l.errorf(at, "", "%s is empty", kinds[0][0])
 	default:
@@ -112,13 +111,13 @@ func (l *loader) checkOCI(at Place, r oci.Repository, values map[string]string) 
 	return false
 }
 
-// checkDockerHelper fails for a text that can't be the name of a Docker credential helper.
-func (m Machine) checkDockerHelper(name string) error {
-	if !m.isDockerHelper(name) {
-		err := fmt.Errorf("%.40q can't be the name of a credential helper", name)
-		return sources.WithHint(err, "write NAME for the program %s", credentials.ProgramName("NAME"))
+// namesHelper is checkDockerHelper for a setting.
+func (l *loader) namesHelper(name string) error {
+	err := l.checkDockerHelper(name)
+	if err != nil {
+		err = sources.WithHint(err, "write NAME for the program %s", credentials.ProgramName("NAME"))
 	}
-	return nil
+	return err
 }
 
 // ociDefaults reads the only oci_default_credentials block of all files.
@@ -136,7 +135,7 @@ func (l *loader) ociDefaults(b syntax.Entry) {
 	}
 	helper := func(name string) error {
 		d.Helper = name
-		return l.checkDockerHelper(name)
+		return l.namesHelper(name)
 	}
 	l.read(b.Value, fields{
 		"discover_ambient_credentials": l.noting(l.flag(&d.Ambient)),

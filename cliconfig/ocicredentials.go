@@ -48,15 +48,18 @@ func (m Machine) dockerPaths() (paths []string) {
 	return slices.DeleteFunc(slices.Compact(paths), func(path string) bool { return path == "" })
 }
 
-// isDockerHelper reports whether the name of a Docker credential helper can be part of a file name.
-func (m Machine) isDockerHelper(name string) bool {
-	return name != "" && !strings.ContainsAny(name, m.ForOS(`/\`, "/"))
+// checkDockerHelper fails for a name of a Docker credential helper that can't be part of a file name.
+func (m Machine) checkDockerHelper(name string) error {
+	if name == "" || strings.ContainsAny(name, m.ForOS(`/\`, "/")) {
+		return fmt.Errorf("%.40q can't be the name of a credential helper", name)
+	}
+	return nil
 }
 
 // dockerHelper returns the path of the program of a Docker credential helper, or "" if PATH has none.
 func (m Machine) dockerHelper(name string) (string, error) {
-	if !m.isDockerHelper(name) {
-		return "", fmt.Errorf("%.40q can't be the name of a credential helper", name)
+	if err := m.checkDockerHelper(name); err != nil {
+		return "", err
 	}
 	for _, path := range m.Programs(credentials.ProgramName(name)) {
 		if info, err := m.Files.Stat(path); err == nil && (m.GOOS == "windows" || info.Mode()&0o111 != 0) {

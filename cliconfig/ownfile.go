@@ -132,7 +132,7 @@ func ourHeader(name string) string {
 	return ""
 }
 
-// An OwnSetting is what Larder's own files say that is needed before [Load], which costs more. Load reports their errors.
+// An OwnSetting is what Larder's own files say that is needed before [Load], which also reports their errors.
 type OwnSetting struct {
 	Engine sources.Engine // that the user's file names, or else that of the site; empty if neither does, or has errors
 	File   string         // that names it

@@ -115,7 +115,7 @@ func TestInstallationInLarderFile(t *testing.T) {
 			sourcetest.Equal(t, said(diags), tt.said, tt.body)
 			sourcetest.Equal(t, strings.Join(got, ", "), strings.ReplaceAll(tt.want, "HOST", string(e.DefaultHost())), tt.body, e)
 			sourcetest.Expect(t, len(c.DevOverrides) == 1 && !c.Implied, "%s: overrides %v, implied %t", tt.body, c.DevOverrides, c.Implied)
-			s, _ := c.Setting("provider_installation")
+			s, _ := c.Setting("provider_installation", "")
 			sourcetest.Equal(t, fmt.Sprint(s.From, s.Overrides), "/etc/larder.hcl:1 [/home/me/.terraformrc:1]", tt.body)
 		}
 	}

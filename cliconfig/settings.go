@@ -20,9 +20,7 @@ func (l *loader) cliConfig(root *syntax.Node) {
 	var cache, unverified Setting // by the last ones in the file
 	known := fields{
 		"plugin_cache_dir": l.yielding("", l.text(new(string)), func(s Setting) { cache = s }),
-		"plugin_cache_may_break_dependency_lock_file": l.yielding("", l.flag(new(bool)), func(s Setting) {
-			unverified = s
-		}),
+		unverifiedName:     l.yielding("", l.flag(new(bool)), func(s Setting) { unverified = s }),
 
 		"host": l.blocks(l.ofHost(func(host sources.Host, b syntax.Entry) {
 			l.config.Hosts[host] = l.services(host, b.Value)

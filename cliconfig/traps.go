@@ -31,7 +31,7 @@ type UnreadFile struct {
 // file that a variable names instead, or the name or the directory is not the usual one.
 func (c *Config) UnreadFiles() []UnreadFile {
 	m := c.machine
-	named, _ := c.Setting(mainFile)
+	named, _ := c.Setting(mainFile, "")
 	if named.From.By == "--config" {
 		return nil
 	}

@@ -14,7 +14,7 @@ type variable struct {
 	name, what string
 	form       form
 	sets       string // the setting that it overrides, if it is noted
-	to         any    // what gets the value if it is set: *string, *bool, func(string) or func(int)
+	to         any    // gets the value if it is set: *string, *bool, or func(string), func(string) bool, func(int)
 }
 
 // A form is how the value of a variable is read and shown.
@@ -47,7 +47,7 @@ func (c *Config) variables() []variable {
 		{"LARDER_REPEATED", "second run of larder exec", 0, "", nil},
 		{"LARDER_SHIM_FLAGS", "flags of larder exec for shims", 0, "", nil},
 		{"LARDER_SHIM_OUTPUT", "how much shims print", 0, "", nil},
-		{"TF_PLUGIN_CACHE_MAY_BREAK_DEPENDENCY_LOCK_FILE", "allow unverified cached packages", 0, "", c.allowUnverified},
+		{"TF_PLUGIN_CACHE_MAY_BREAK_DEPENDENCY_LOCK_FILE", "allow unverified cached packages", 0, unverifiedName, c.allowUnverified},
 		{"TF_DATA_DIR", "data directory instead of .terraform", paths, "data directory", nil},
 		{"TF_WORKSPACE", "workspace whose state Larder reads", 0, "", &c.Workspace},
 		{"TF_REATTACH_PROVIDERS", "providers not to install", hidden, "", nil},
@@ -106,6 +106,9 @@ func containerURL(aws *bucket.Environment) func(path string) {
 	return func(path string) { aws.ContainerURL = "http://169.254.170.2/" + strings.TrimPrefix(path, "/") }
 }
 
+// unverifiedName is the setting that allows unverified cached packages.
+const unverifiedName = "plugin_cache_may_break_dependency_lock_file"
+
 // OuterCache is the variable in which larder exec hands on the plugin cache, because it
 // replaces TF_PLUGIN_CACHE_DIR for the command that it runs.
 const OuterCache = "LARDER_PLUGIN_CACHE_DIR"
@@ -114,12 +117,9 @@ func (c *Config) useCache(dir string)      { c.PluginCacheDir = dir }
 func (c *Config) useOuterCache(dir string) { c.PluginCacheDir, c.DefaultCacheDir = "", dir }
 
 // allowUnverified allows unverified cached packages, also for "false", as engines do.
-func (c *Config) allowUnverified(value string) {
-	if value != "0" {
-		by := Place{By: "TF_PLUGIN_CACHE_MAY_BREAK_DEPENDENCY_LOCK_FILE"}
-		c.UnverifiedCache = true
-		c.note(Setting{Name: strings.ToLower(strings.TrimPrefix(by.By, "TF_")), Value: value, From: by})
-	}
+func (c *Config) allowUnverified(value string) (inForce bool) {
+	c.UnverifiedCache = c.UnverifiedCache || value != "0"
+	return value != "0"
 }
 
 // readVariables applies the variables, and refuses paths that only a shell would expand.
@@ -146,6 +146,10 @@ func (l *loader) readVariables() {
 			}
 		case func(string):
 			to(value)
+		case func(string) bool:
+			if !to(value) {
+				continue
+			}
 		case func(int):
 			n, err := strconv.ParseInt(value, 10, 32)
 			if err != nil || n <= 0 {

@@ -102,7 +102,7 @@ func withText(err error, text string) error {
 	return fmt.Errorf("%w: %s", err, text[:min(len(text), maxComplaint)])
 }
 
-// parse parses the output of a program, which is JSON. Its errors do not quote the output, because that may contain a secret.
+// parse parses the output of a program, which is JSON. Its errors don't quote it, because it may contain a secret.
 func parse(out *sources.Head, to any, what string) error {
 	if out.Cut {
 		return fmt.Errorf("answer is larger than %d bytes", out.Limit)

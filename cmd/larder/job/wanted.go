@@ -155,7 +155,7 @@ func (all *supplies) add(s *Supply) {
 
 // SuppliedBy returns a key that is the same for root modules with the same sources, stores and policy.
 func SuppliedBy(m *site.Root) string {
-	key := append([]string{string(m.Config.Engine), m.CacheRoot()}, m.Config.MirrorDirs()...) // other methods are the same for all
+	key := append([]string{string(m.Config.Engine), m.CacheRoot()}, m.Config.MirrorDirs()...) // the rest is the same
 	for _, rule := range m.Policy.From(policy.Repository) {
 		key = append(key, rule.Place())
 	}

@@ -71,7 +71,7 @@ func (m *Root) CheckOverride(config *cliconfig.Config, p sources.Provider) error
 	case slices.Contains(config.Unmanaged, p):
 		by, hint = "the running program in TF_REATTACH_PROVIDERS", "unset TF_REATTACH_PROVIDERS"
 	case dir != "":
-		set, _ := config.SettingOf("dev_overrides", p.String())
+		set, _ := config.Setting("dev_overrides", p.String())
 		by, hint = dir, fmt.Sprintf("remove it from dev_overrides (%s)", m.Output.Shorten(set.From.String()))
 	default:
 		return nil

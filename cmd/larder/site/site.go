@@ -246,7 +246,7 @@ func (s *Site) RootFor(ctx context.Context, engine sources.Engine, path string, 
 }
 
 // Look returns the root module in dir with what can be read of the configuration, also if that has errors, and all
-// problems in it. If the error is not nil, the engine is unknown, and assumed. Jobs at this root module use what Look has read.
+// problems in it. If the error is not nil, the engine is unknown, and assumed. Others use what Look has read.
 func (s *Site) Look(ctx context.Context, dir string) (m *Root, problems sources.Diagnostics, err error) {
 	m = &Root{Site: s, Out: s.Output, Dir: dir, LockPath: filepath.Join(dir, lockfile.Name)}
 	if err = m.ReadLock(ctx); err != nil {
@@ -254,7 +254,8 @@ func (s *Site) Look(ctx context.Context, dir string) (m *Root, problems sources.
 	}
 	s.Output.For(m.Chosen.Engine)
 	config, problems := cliconfig.Load(ctx, s.Machine, m.Chosen.Engine, s.configOptions())
-	all, _ := s.Settings.Once(m.Chosen.Engine, func() (Settings, error) { return Settings{config, s.newClient(config)}, nil })
+	found := Settings{config, s.newClient(config)}
+	all, _ := s.Settings.Once(m.Chosen.Engine, func() (Settings, error) { return found, nil })
 	m.Config, m.Client = config.At(dir), all.Client
 	return m, problems, err
 }
@@ -288,7 +289,8 @@ func (s *Site) load(ctx context.Context, engine sources.Engine) (Settings, error
 
 // configOptions returns the flags that affect the CLI configuration.
 func (s *Site) configOptions() cliconfig.Options {
-	return cliconfig.Options{ConfigFile: s.Flags.Config, ReadsArguments: s.Reading.Line != nil, Secrets: s.Output.Secrets()}
+	runs := s.Reading.Line != nil
+	return cliconfig.Options{ConfigFile: s.Flags.Config, ReadsArguments: runs, Secrets: s.Output.Secrets()}
 }
 
 // newClient creates the HTTP client for an engine's configuration. All root modules of the

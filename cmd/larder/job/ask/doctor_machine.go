@@ -32,7 +32,7 @@ func noExec(_ context.Context, c *checkup) {
 // unverifiedCache examines whether unverified packages of the plugin cache are used.
 func unverifiedCache(_ context.Context, c *checkup) {
 	const name = "plugin_cache_may_break_dependency_lock_file"
-	if setting, ok := c.Config.Setting(name); ok && c.Config.UnverifiedCache {
+	if setting, ok := c.Config.Setting(name, ""); ok && c.Config.UnverifiedCache {
 		hint := "remove the setting (" + c.Config.Tilde(setting.From.String()) + ")"
 		c.caught("unverified-cache", report.At(setting.From.File, setting.From.Line), hint, "%s is set", name)
 	}

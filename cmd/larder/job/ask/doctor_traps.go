@@ -151,7 +151,7 @@ func unsearchedDirs(ctx context.Context, c *checkup) {
 	if c.Config.Implied {
 		return
 	}
-	place, _ := c.Config.Setting("provider_installation")
+	place, _ := c.Config.Setting("provider_installation", "")
 	searched := c.Config.MirrorDirs()
 	for _, dir := range c.Config.ImpliedDirs() {
 		if slices.ContainsFunc(searched, func(other string) bool { return site.Resolve(other) == site.Resolve(dir) }) {
