@@ -35,40 +35,36 @@ func (n Netrc) For(hostport string) (user, password string, ok bool) {
 // Libraries for such files, like that of engines, refuse a file for
 // one word that they don't know, and can't read the quotes of curl.
 func ParseNetrc(src string) (all Netrc) {
-	start, end := 0, 0             // of the last word
+	words := netrcWord.FindAllStringSubmatchIndex(src, -1)
 	next := func() (word string) { // returns "" at the end of the file
-		found := netrcWord.FindStringSubmatchIndex(src[end:])
-		if found == nil {
-			start = len(src)
+		if len(words) == 0 {
 			return ""
 		}
-		word = src[end+found[0] : end+found[1]]
-		if found[2] >= 0 {
-			word = netrcEscapes.Replace(src[end+found[2] : end+found[3]])
+		at := words[0]
+		if words = words[1:]; at[2] >= 0 {
+			return netrcEscapes.Replace(src[at[2]:at[3]])
 		}
-		start, end = end+found[0], end+found[1]
-		return word
-	}
-	skipTo := func(what *regexp.Regexp) { end += what.FindStringIndex(src[end:])[0] }
-	at, counted := 1, 0
-	here := func() int { // counts each line once, as there may be many entries
-		at += strings.Count(src[counted:start], "\n")
-		counted = start
-		return at
+		return src[at[0]:at[1]]
 	}
 	current := new(Login) // values before the first machine belong to no entry
-	begin := func(l Login) {
-		all = append(all, l)
-		current = &all[len(all)-1]
-	}
-	for word := next(); start < len(src); word = next() {
-		switch {
+	line, counted := 1, 0 // each line is counted once, as there may be many entries
+	for len(words) > 0 {
+		start, end := words[0][0], words[0][1]
+		skipTo := func(what *regexp.Regexp) {
+			end += what.FindStringIndex(src[end:])[0]
+			for len(words) > 0 && words[0][0] < end {
+				words = words[1:]
+			}
+		}
+		switch word := next(); {
 		case src[start] == '#': // only here, because a password may begin with #
 			skipTo(lineEnd)
-		case word == "machine":
-			begin(Login{Line: here(), Machine: next()})
-		case word == "default":
-			begin(Login{Line: here(), Default: true})
+		case word == "machine", word == "default":
+			line, counted = line+strings.Count(src[counted:start], "\n"), start
+			all = append(all, Login{Line: line, Default: word == "default"})
+			if current = &all[len(all)-1]; !current.Default {
+				current.Machine = next()
+			}
 		case word == "login":
 			current.User = next()
 		case word == "password":

@@ -18,21 +18,15 @@ const answerTime = 20 * time.Second
 type Hasty struct{ sources.Source }
 
 // Versions returns the versions of the source.
-func (h Hasty) Versions(ctx context.Context, p sources.Provider) (listing sources.Listing, err error) {
-	err = h.Within(ctx, func(ctx context.Context) error {
-		listing, err = h.Source.Versions(ctx, p)
-		return err
-	}, func(err error) error { return &sources.ProviderError{Provider: p, Source: h.String(), Err: err} })
-	return listing, err
+func (h Hasty) Versions(ctx context.Context, p sources.Provider) (sources.Listing, error) {
+	about := func(err error) error { return &sources.ProviderError{Provider: p, Source: h.String(), Err: err} }
+	return InTime(ctx, about, func(ctx context.Context) (sources.Listing, error) { return h.Source.Versions(ctx, p) })
 }
 
 // Package returns the package of the source.
-func (h Hasty) Package(ctx context.Context, id sources.PackageID) (pkg sources.Package, err error) {
-	err = h.Within(ctx, func(ctx context.Context) error {
-		pkg, err = h.Source.Package(ctx, id)
-		return err
-	}, func(err error) error { return &sources.PackageError{ID: id, Source: h.String(), Err: err} })
-	return pkg, err
+func (h Hasty) Package(ctx context.Context, id sources.PackageID) (sources.Package, error) {
+	about := func(err error) error { return &sources.PackageError{ID: id, Source: h.String(), Err: err} }
+	return InTime(ctx, about, func(ctx context.Context) (sources.Package, error) { return h.Source.Package(ctx, id) })
 }
 
 // Detail returns the detail of the source, if it has any.
@@ -41,20 +35,19 @@ func (h Hasty) Detail(ctx context.Context, r sources.Release) (detail sources.De
 	if !ok {
 		return detail, nil
 	}
-	err = h.Within(ctx, func(ctx context.Context) error {
-		detail, err = detailer.Detail(ctx, r)
-		return err
-	}, func(err error) error { return err })
-	return detail, err
+	about := func(err error) error { return err }
+	return InTime(ctx, about, func(ctx context.Context) (sources.Detail, error) { return detailer.Detail(ctx, r) })
 }
 
-// Within calls ask, and replaces the error if the time is up.
-func (h Hasty) Within(ctx context.Context, ask func(context.Context) error, about func(error) error) error {
+// InTime calls ask, and replaces the error if the time is up.
+func InTime[T any](
+	ctx context.Context, about func(error) error, ask func(context.Context) (T, error),
+) (answer T, err error) {
 	limited, cancel := context.WithTimeout(ctx, answerTime)
 	defer cancel()
-	err := ask(limited)
+	answer, err = ask(limited)
 	if err != nil && ctx.Err() == nil && errors.Is(limited.Err(), context.DeadlineExceeded) {
-		return about(fmt.Errorf("%w: no complete answer within %s", fetch.ErrStalled, answerTime))
+		err = about(fmt.Errorf("%w: no complete answer within %s", fetch.ErrStalled, answerTime))
 	}
-	return err
+	return answer, err
 }

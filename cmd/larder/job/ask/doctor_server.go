@@ -199,10 +199,11 @@ func tryProvider(ctx context.Context, m *site.Root, from sources.Source, r sourc
 		return id, err
 	}
 	about := func(err error) error { return &sources.PackageError{ID: id, Source: offer.Source, Err: err} }
-	return id, site.Hasty{Source: from}.Within(ctx, func(ctx context.Context) error {
+	_, err = site.InTime(ctx, about, func(ctx context.Context) (any, error) {
 		if _, err := m.Client.Peek(ctx, offer.Location.URL); err != nil {
-			return about(err)
+			return nil, about(err)
 		}
-		return nil
-	}, about)
+		return nil, nil
+	})
+	return id, err
 }
