@@ -42,35 +42,26 @@ func (l *loader) readNetrc(path, src string) {
 // TokenHint is what to do about the refusal of a request for which a host's token counts, with
 // or without credentials sent.
 func (c *Config) TokenHint(host sources.Host, sent bool) string {
-	set, found := c.Setting(credentialsBlock, string(host))
-	origin := tokenOrigin(set.From)
+	t, found := c.tokens[host]
 	if !found && c.helper != nil {
-		origin = "the credentials helper " + c.helper.Name
+		t.From = "the credentials helper " + c.helper.Name
 	}
 	switch {
-	case sent && origin == "":
+	case sent && t.From == "":
 		return "check the user and password in the URL"
 	case sent:
 		return fmt.Sprintf("check the token for %s from %s: "+
-			"the server refused it; it may have expired, or lack access to this provider", host, origin)
-	case found && !set.Secret:
-		return fmt.Sprintf("add a token to %s: it has none for %s", origin, host)
-	case !found && origin != "":
-		return fmt.Sprintf("%s has no token for %s: log in with it, or %s", origin, host, c.tokenAdvice(host))
+			"the server refused it; it may have expired, or lack access to this provider", host, t.From)
+	case found && !t.Set:
+		return fmt.Sprintf("add a token to %s: it has none for %s", t.From, host)
+	case !found && t.From != "":
+		return fmt.Sprintf("%s has no token for %s: log in with it, or %s", t.From, host, c.tokenAdvice(host))
 	}
 	name, _, port := strings.Cut(string(host), ":")
-	if other, _ := c.Setting(credentialsBlock, name); port && other.From.By != "" {
-		return fmt.Sprintf("%s names no port, so its token is not sent to %s: %s", other.From.By, host, c.tokenAdvice(host))
+	if other := c.tokens[sources.Host(name)].From; port && strings.HasPrefix(other, TokenPrefix) {
+		return fmt.Sprintf("%s names no port, so its token is not sent to %s: %s", other, host, c.tokenAdvice(host))
 	}
 	return c.tokenAdvice(host)
-}
-
-// tokenOrigin returns the place of a token for messages, or "" if there is none.
-func tokenOrigin(p Place) string {
-	if p.File == "" {
-		return p.By
-	}
-	return "the credentials block at " + p.String()
 }
 
 // tokenAdvice is how to configure a token for a host. Few shells can set a variable whose
@@ -111,7 +102,8 @@ func (l *loader) credentials() field {
 			l.secrets.Add(e.Value.Text)
 			texts[host] = e.Value.Text
 		}})
-		l.config.tokens[host] = credentials.Token{Text: texts[host], Set: texts[host] != ""}
+		from := "the credentials block at " + b.Place.String()
+		l.config.tokens[host] = credentials.Token{Text: texts[host], Set: texts[host] != "", From: from}
 		l.config.note(Setting{Name: credentialsBlock, Of: string(host), Secret: texts[host] != "", From: b.Place})
 	}))
 }
@@ -130,12 +122,11 @@ func (l *loader) tokenVariables() {
 			l.warnf(Place{}, "", "%s contains no host name and is ignored: %v", name, err)
 			continue
 		}
-		other, _ := l.config.Setting(credentialsBlock, string(host))
-		if other.From.By != "" && l.config.tokens[host].Text != text {
-			l.errorf(Place{}, "unset one of them", "%s and %s give different tokens for %s", other.From.By, name, host)
+		if other := l.config.tokens[host]; strings.HasPrefix(other.From, TokenPrefix) && other.Text != text {
+			l.errorf(Place{}, "unset one of them", "%s and %s give different tokens for %s", other.From, name, host)
 			continue
 		}
-		l.config.tokens[host] = credentials.Token{Text: text, Set: true}
+		l.config.tokens[host] = credentials.Token{Text: text, Set: true, From: name}
 		l.config.note(Setting{Name: credentialsBlock, Of: string(host), Secret: true, From: Place{By: name}})
 	}
 }

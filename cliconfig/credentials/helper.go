@@ -27,6 +27,7 @@ const (
 // A Token is the bearer token of a host.
 type Token struct {
 	Text string // may be empty in a configuration, and then prevents running the helper
+	From string // where it is configured, for messages
 	Set  bool   // whether the token is to be sent; that in a variable may be empty, as for engines
 }
 
