@@ -185,7 +185,7 @@ func (m *Root) queriesOrigin(ctx context.Context, p sources.Provider) bool {
 		return err == nil && hiding[p] == ""
 	}
 	return slices.ContainsFunc(m.Config.Methods, func(method cliconfig.Method) bool {
-		return method.Kind == cliconfig.Direct && sources.Method{Include: method.Include, Exclude: method.Exclude}.Applies(p)
+		return method.Kind == cliconfig.Direct && Applies(method, p)
 	})
 }
 
@@ -211,19 +211,28 @@ func (m *Root) Explain(err error) error {
 		var pkg *sources.PackageError
 		var conflict *installer.LockConflictError
 		var changed *installer.LockChangedError
-		dir := ""
+		_, unsupported := errors.AsType[*registry.ProtocolError](err)
 		if errors.As(err, &none) || errors.As(err, &unknown) || errors.Is(err, sources.ErrOffline) {
 			m.notOffered.Store(true)
 		}
+		var p sources.Provider // about which larder explain can answer which version is chosen, and from where
+		dir := ""
 		switch {
 		case errors.As(err, &conflict):
-			errs[i] = sources.WithHint(err, "%s", m.UpgradeHint(conflict.ReadOnly))
+			p, errs[i] = conflict.Requirement.Provider, sources.WithHint(err, "%s", m.UpgradeHint(conflict.ReadOnly))
 		case errors.As(err, &changed):
 			errs[i] = sources.WithHint(err, "%s", m.writeHint())
-		case errors.As(err, &none):
-			dir = m.Hiding[none.Requirement.Provider]
-		case errors.Is(err, sources.ErrNoPlatform) && errors.As(err, &pkg):
-			dir = m.Hiding[pkg.ID.Provider]
+		case none != nil:
+			if dir = m.Hiding[none.Requirement.Provider]; len(none.Offered) > 0 && len(none.Requirement.From) > 0 {
+				p = none.Requirement.Provider
+			}
+		case (unsupported || errors.Is(err, sources.ErrNoPlatform)) && errors.As(err, &pkg):
+			if pkg.ID.Platform == sources.CurrentPlatform() {
+				p = pkg.ID.Provider
+			}
+			if !unsupported {
+				dir = m.Hiding[pkg.ID.Provider]
+			}
 		case errors.Is(err, sources.ErrOffline):
 			errs[i] = sources.WithHint(err, "%s", m.offlineHint())
 			if missing, ok := errors.AsType[*installer.MissingError](err); ok && missing.Unverified() {
@@ -235,28 +244,11 @@ func (m *Root) Explain(err error) error {
 		} else {
 			errs[i] = m.suggest(errs[i])
 		}
-		if p, ok := explained(err); ok && !m.asks && len(m.PluginDirs) == 0 && m.Place.Place == "" { // explain has no --plugin-dir, and no place
+		if p.Type != "" && !m.asks && len(m.PluginDirs) == 0 && m.Place.Place == "" { // explain has no --plugin-dir, and no place
 			errs[i] = sources.WithLastHint(errs[i], "%s shows every constraint and source", m.explainCommand(p))
 		}
 	}
 	return errors.Join(errs...)
-}
-
-// explained returns the provider of an error that larder explain can answer: which version is chosen, and from where.
-func explained(err error) (sources.Provider, bool) {
-	var none *installer.NoVersionError
-	var conflict *installer.LockConflictError
-	var pkg *sources.PackageError
-	_, unsupported := errors.AsType[*registry.ProtocolError](err)
-	switch {
-	case errors.As(err, &none):
-		return none.Requirement.Provider, len(none.Offered) > 0 && len(none.Requirement.From) > 0
-	case errors.As(err, &conflict):
-		return conflict.Requirement.Provider, true
-	case (unsupported || errors.Is(err, sources.ErrNoPlatform)) && errors.As(err, &pkg):
-		return pkg.ID.Provider, pkg.ID.Platform == sources.CurrentPlatform()
-	}
-	return sources.Provider{}, false
 }
 
 // explainCommand returns the command that explains the choice of a provider's version in the root module.

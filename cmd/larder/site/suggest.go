@@ -47,7 +47,8 @@ func (m *Root) suggest(err error) error {
 		known := m.KnownProviders(ctx)
 		meant := NearestProvider(missing.Provider, known)
 		if meant == nil && missing.Provider.Implied(m.Config.Engine) {
-			meant = nearestType(missing.Provider, known)
+			byType := func(p sources.Provider) string { return p.Type } // the namespace may have been left out
+			meant = nearestBy(byType, missing.Provider, known)
 		}
 		if meant != nil {
 			return sources.WithHint(err, "did you mean %q?", m.Out.Name(*meant))
@@ -177,9 +178,8 @@ func NearestProvider(p sources.Provider, known []sources.Provider) *sources.Prov
 	known = slices.DeleteFunc(slices.Clone(known), func(k sources.Provider) bool {
 		return k == p || !like(string(p.Host), string(k.Host)) || !like(p.Namespace, k.Namespace) || !like(p.Type, k.Type)
 	})
-	near := sources.Nearest(p.String(), sources.Texts(known))
-	if i := slices.IndexFunc(known, func(k sources.Provider) bool { return k.String() == near }); i >= 0 {
-		return &known[i]
+	if near := nearestBy(sources.Provider.String, p, known); near != nil {
+		return near
 	}
 	meant := p
 	hosts := sources.Texts([]sources.Host{sources.Terraform.DefaultHost(), sources.OpenTofu.DefaultHost()})
@@ -195,18 +195,17 @@ func NearestProvider(p sources.Provider, known []sources.Provider) *sources.Prov
 	return &meant
 }
 
-// nearestType returns the known provider whose type is most similar to that of another one, or nil if there is
-// none. The namespace may have been left out.
-func nearestType(p sources.Provider, known []sources.Provider) *sources.Provider {
-	var types []string
+// nearestBy returns the known provider whose text is most similar to that of another one, or nil if there is none.
+func nearestBy(text func(sources.Provider) string, p sources.Provider, known []sources.Provider) *sources.Provider {
+	var texts []string
 	for _, k := range known {
-		types = append(types, k.Type)
+		texts = append(texts, text(k))
 	}
-	near := sources.Nearest(p.Type, types)
-	if i := slices.Index(types, near); i >= 0 && known[i] != p {
-		return &known[i]
+	i := slices.Index(texts, sources.Nearest(text(p), texts))
+	if i < 0 || known[i] == p {
+		return nil
 	}
-	return nil
+	return &known[i]
 }
 
 // meantDir returns the directory that an argument may name, if the argument was read as the address of a
