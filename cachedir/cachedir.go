@@ -98,7 +98,8 @@ type Dir struct {
 	inside   bool        // whether state is in root
 	shared   bool        // whether several users may write to root, see share.go
 	readOnly error       // why the directory cannot be written; nil if it can
-	through  string      // the link that leads to the packages of a working directory; empty if there is none
+	opening  sync.Mutex  // while tree is opened
+	through  string      // the link that leads to the packages of a working directory, which engines follow; empty if there is none
 	opts     Options
 	evidence *store.Evidence
 	sweep    sync.Once   // removes the files of killed processes
@@ -166,7 +167,11 @@ func Open(root string, opts Options) (*Dir, error) {
 		opts.Judge = trust.Judge{}
 	}
 	d := &Dir{root: root, opts: opts, inside: !opts.Workdir}
-	if err := d.openTree(); err != nil {
+	open := disk.Make
+	if opts.ReadOnly {
+		open = disk.Open
+	}
+	if err := d.openTree(open); err != nil && !(opts.ReadOnly && errors.Is(err, fs.ErrNotExist)) {
 		return nil, d.cannotMake(err)
 	}
 	if err := d.openState(); err != nil {
@@ -236,18 +241,19 @@ func (d *Dir) place() string {
 	return "the working directory"
 }
 
-func (d *Dir) openTree() (err error) {
-	open := disk.Make
-	if d.opts.ReadOnly {
-		open = disk.Open
-	}
-	d.tree, err = open(d.root)
-	switch {
-	case d.opts.ReadOnly && errors.Is(err, fs.ErrNotExist):
+// openTree opens the directory of the packages by a function, once.
+func (d *Dir) openTree(by func(string) (*disk.Dir, error)) (err error) {
+	d.opening.Lock()
+	defer d.opening.Unlock()
+	if d.tree != nil {
 		return nil
-	case err == nil && d.inside:
+	}
+	d.tree, err = by(d.root)
+	switch {
+	case err != nil:
+	case d.inside:
 		d.shared, err = d.tree.Share()
-	case err == nil:
+	default:
 		d.through = d.tree.Through(1)
 	}
 	return err

@@ -107,31 +107,21 @@ func (d *Dir) List(ctx context.Context, opts ListOptions) (*Listing, error) {
 }
 
 // PackagesOf returns the IDs of the packages of a provider that [Dir.List] lists, and those in [Options].Under.
-func (d *Dir) PackagesOf(ctx context.Context, p sources.Provider) (ids []sources.PackageID, err error) {
-	if d.tree != nil {
-		ids, err = packagesIn(d.root, p)
-	}
-	if under := d.opts.Under; under != nil {
-		more, underErr := under.PackagesOf(ctx, p)
-		ids = slices.Compact(slices.SortedFunc(slices.Values(append(ids, more...)), sources.PackageID.Compare))
-		err = errors.Join(err, underErr)
-	}
-	return ids, err
-}
-
-// packagesIn returns the IDs of the packages of a provider in a directory with the
-// layout of a cache, sorted.
-func packagesIn(root string, p sources.Provider) (ids []sources.PackageID, err error) {
-	paths, err := below(filepath.Join(root, filepath.FromSlash(p.String())), platformDepth-typeDepth)
+func (d *Dir) PackagesOf(ctx context.Context, p sources.Provider) (ids []sources.PackageID, _ error) {
+	paths, err := below(filepath.Join(d.root, filepath.FromSlash(p.String())), platformDepth-typeDepth)
 	for _, rel := range paths {
 		at := path.Join(p.String(), rel)
-		info, err := os.Stat(filepath.Join(root, filepath.FromSlash(at)))
+		info, err := os.Stat(filepath.Join(d.root, filepath.FromSlash(at)))
 		if id, ok := packageAt(at); ok && err == nil && info.IsDir() {
 			ids = append(ids, id)
 		}
 	}
+	if under := d.opts.Under; under != nil {
+		more, underErr := under.PackagesOf(ctx, p)
+		ids, err = append(ids, more...), errors.Join(err, underErr)
+	}
 	slices.SortFunc(ids, sources.PackageID.Compare)
-	return ids, err
+	return slices.Compact(ids), err
 }
 
 // Users returns the number of root modules that use packages of the cache.

@@ -47,51 +47,42 @@ func (r record) changed(ctx context.Context, dir string) (how string, ok bool) {
 	return now.Sums.Differ(r.Sums, ""), true
 }
 
-// A replacement puts the package called made in a scratch directory at the place of the package id in home.
-type replacement struct {
-	id      sources.PackageID
-	scratch *disk.Scratch
-	made    string
-	home    *disk.Dir
-
-	// If keep is set, and the old package has other contents than those in record, it is moved to the quarantine in a
-	// directory.
-	keep   bool
-	record record
-	in     *disk.Dir
-}
-
-func (r replacement) do(ctx context.Context, d *Dir) error {
-	leaf := r.id.Platform.String()
-	if r.keep && r.home.Exists(leaf) {
-		if err := store.Within(r.in, quarantinePath, func(*disk.Dir) error { return nil }); err != nil { // a link leads to it
+// replace puts the package called made in the scratch directory at the place of the package id, whose directory is open,
+// and which r describes. With keep, an old package with other contents is moved to the quarantine.
+func (d *Dir) replace(ctx context.Context, id sources.PackageID, home *disk.Dir, made string, r record, keep bool) error {
+	scratch, err := d.packageScratch()
+	if err != nil {
+		return err
+	}
+	if keep && home.Exists(id.Platform.String()) {
+		if err := store.Within(d.tree, quarantinePath, func(*disk.Dir) error { return nil }); err != nil { // a link leads to it
 			return err
 		}
 	}
-	old, err := r.scratch.Replace(r.made, r.home, leaf)
+	old, err := scratch.Replace(made, home, id.Platform.String())
 	if err != nil || old == "" {
 		return err
 	}
 	how, differs := "", false
-	if r.keep {
-		how, differs = r.record.changed(ctx, r.scratch.Path(old))
+	if keep {
+		how, differs = r.changed(ctx, scratch.Path(old))
 	}
 	if !differs {
-		d.warn(r.scratch.RemoveTree(old))
+		d.warn(scratch.RemoveTree(old))
 		return nil
 	}
 	why := string(store.Changed)
 	if how != "" {
 		why += ": " + how
 	}
-	d.warn(d.isolated(r.scratch, old, r.in, r.id.Path(), r.id.String(), why))
+	d.warn(d.isolated(scratch, old, id.Path(), id.String(), why))
 	return ctx.Err()
 }
 
-// isolated moves a file or a package, called old in a scratch directory, to the path at in the quarantine in a
-// directory, and warns that it is there.
-func (d *Dir) isolated(scratch *disk.Scratch, old string, in *disk.Dir, at, subject, why string) error {
-	home, err := in.MakeSub(path.Join(quarantinePath, path.Dir(at)))
+// isolated moves a file or a package, called old in a scratch directory, to the path at in the quarantine, and warns that
+// it is there.
+func (d *Dir) isolated(scratch *disk.Scratch, old, at, subject, why string) error {
+	home, err := d.tree.MakeSub(path.Join(quarantinePath, path.Dir(at)))
 	if err != nil {
 		return scratch.Rescue(old, err)
 	}
@@ -119,5 +110,5 @@ func (d *Dir) quarantine(in *disk.Dir, name, subject string, why store.Kind) err
 	if err != nil {
 		return err
 	}
-	return d.isolated(bin, old, d.tree, name, subject, string(why))
+	return d.isolated(bin, old, name, subject, string(why))
 }

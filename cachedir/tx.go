@@ -130,10 +130,14 @@ func (t *tx) openHome(ctx context.Context) error {
 
 // Stage implements [sources.Tx].
 func (t *tx) Stage(seen sources.Observer) (sources.Stage, error) {
-	if t.d.through != "" && t.Form != store.Hashed && t.home.Exists(t.ID.Platform.String()) {
-		return nil, t.Explain(notReplaced(t.d.entry(t.ID), t.d.through))
+	var err error
+	if t.home != nil {
+		err = t.d.checkReplaced(t.home, t.ID)
 	}
-	if err := t.prepare(seen); err != nil {
+	if err == nil {
+		err = t.prepare(seen)
+	}
+	if err != nil {
 		return nil, t.Explain(err)
 	}
 	return t.Archive, nil
@@ -252,11 +256,13 @@ func (t *tx) finish(ctx context.Context, f store.Facts) (record, error) {
 	return r, nil
 }
 
-// notReplaced returns the error for a package in a working directory that is reached
-// through a link. The target of the link may be used elsewhere, so Larder does not
-// replace it.
-func notReplaced(entry, link string) error {
-	err := fmt.Errorf("%s is another build of the package, and is not replaced because %s is a symbolic link", entry, link)
+// checkReplaced returns an error if there is a package, in the open directory home, that is reached through a link. The
+// target of the link may be used elsewhere, so Larder does not replace the package.
+func (d *Dir) checkReplaced(home *disk.Dir, id sources.PackageID) error {
+	if d.through == "" || !home.Exists(id.Platform.String()) {
+		return nil
+	}
+	err := fmt.Errorf("%s is another build of the package, and is not replaced because %s is a symbolic link", d.entry(id), d.through)
 	return sources.WithHint(err, "remove the package, or the link, then run the command again")
 }
 
@@ -343,14 +349,13 @@ func isDir(in *disk.Dir, name string) bool {
 // replace replaces the entry with the unpacked package, which r describes. In a cache, only contents other than
 // verified ones are worth keeping: half a package of an engine that was killed is not.
 func (t *tx) replace(ctx context.Context, r record) error {
-	to := replacement{id: t.ID, scratch: t.Scratch, made: t.Made, home: t.home, record: r, in: t.d.tree}
-	to.keep = t.old.unknown()
+	keep := t.old.unknown()
 	if t.d.inside {
 		all, _ := t.d.recorded(t.ID, t.d.ledger)
 		verified := slices.ContainsFunc(all, func(r record) bool { return r.Proven() && !r.Imported })
-		to.keep = to.keep && (t.old.was != nil || t.old.H1 == "" && verified)
+		keep = keep && (t.old.was != nil || t.old.H1 == "" && verified)
 	}
-	return to.do(ctx, t.d)
+	return t.d.replace(ctx, t.ID, t.home, t.Made, r, keep)
 }
 
 // removeLeftovers removes the files of killed processes. The caller holds the lock of

@@ -79,13 +79,13 @@ func (w *workdir) Register(ids []sources.PackageID) {
 	if d.readOnly != nil {
 		return
 	}
-	if dir, err := w.open(disk.Open); err == nil {
-		w.sweep(dir)
+	if w.own.openTree(disk.Open) == nil {
+		w.own.sweep.Do(w.own.removeLeftovers)
 	}
-	if d.state == nil || w.providers == d.root || len(ids) == 0 {
+	if d.state == nil || w.own.root == d.root || len(ids) == 0 {
 		return
 	}
-	r := Root{Dir: w.root, Providers: w.providers}
+	r := Root{Dir: w.root, Providers: w.own.root}
 	for _, id := range ids {
 		r.Packages = append(r.Packages, id.Path())
 	}

@@ -10,7 +10,6 @@ import (
 	"path"
 	"path/filepath"
 	"slices"
-	"sync"
 	"syscall"
 
 	"github.com/larder-cli/larder/sources"
@@ -22,37 +21,23 @@ import (
 // A workdir is the directory of installed packages of one root module, see
 // [sources.Workdir].
 type workdir struct {
-	d         *Dir
-	root      string // directory of the root module
-	providers string // absolute path of the directory of installed packages
-
-	records func() *ledger // of copied packages; Close writes it
-
-	mu      sync.Mutex
-	dir     *disk.Dir   // providers, once it exists
-	through string      // the link that led to dir, which engines follow; empty if there was none
-	scratch lazyScratch // in dir
+	root string // directory of the root module
+	own  *Dir   // the installed packages, without a state; it is opened once it exists, and has the records of copied packages
+	d    *Dir   // where the packages come from
 }
 
 // Workdir returns the working directory of the root module in dir, whose packages are
 // installed in the directory providers. It creates nothing until a package is linked.
-func (d *Dir) Workdir(dir, providers string) sources.Workdir { return d.workdir(dir, providers) }
-
-func (d *Dir) workdir(dir, providers string) *workdir {
+func (d *Dir) Workdir(dir, providers string) sources.Workdir {
 	if under := d.opts.Under; under != nil {
-		return under.workdir(dir, providers)
+		return under.Workdir(dir, providers)
 	}
 	if abs, err := filepath.Abs(providers); err == nil {
 		providers = abs
 	}
-	return &workdir{d: d, root: dir, providers: providers, records: sync.OnceValue(func() *ledger {
-		return store.NewLedger[record](d.opts.Records.Installed(providers))
-	})}
-}
-
-// target returns the path at which a package is installed.
-func (w *workdir) target(id sources.PackageID) string {
-	return filepath.Join(w.providers, filepath.FromSlash(id.Path()))
+	own := &Dir{root: providers, opts: d.opts, known: store.NewKnown(store.LedgerOptions{})}
+	own.ledger = store.NewLedger[record](d.opts.Records.Installed(providers))
+	return &workdir{root: dir, own: own, d: d}
 }
 
 // Get describes an installed package. It hashes the package unless its files are
@@ -60,14 +45,20 @@ func (w *workdir) target(id sources.PackageID) string {
 // [sources.ErrNotFound] if there is no package, and is a [disk.StrayError] if the
 // package is reached through a link.
 func (w *workdir) Get(ctx context.Context, id sources.PackageID) (sources.Stored, error) {
-	target := w.target(id)
+	target := w.own.entry(id)
 	if target == w.d.entry(id) {
 		return w.d.Get(ctx, id)
 	}
 	var r record
-	err := w.checkParents(id)
+	err := w.own.openTree(disk.Open)
 	if err == nil {
-		r, err = w.d.find(ctx, id, target, w.d.ledger, w.records())
+		err = w.own.checkHome(id)
+	}
+	switch {
+	case err == nil:
+		r, err = w.d.find(ctx, id, target, w.d.ledger, w.own.ledger)
+	case errors.Is(err, fs.ErrNotExist):
+		err = fmt.Errorf("%w: %w", sources.ErrNotFound, err)
 	}
 	if err != nil {
 		return sources.Stored{}, sources.InPackage(id, err)
@@ -76,21 +67,8 @@ func (w *workdir) Get(ctx context.Context, id sources.PackageID) (sources.Stored
 }
 
 // PackagesOf returns the IDs of the installed packages of a provider.
-func (w *workdir) PackagesOf(_ context.Context, p sources.Provider) ([]sources.PackageID, error) {
-	return packagesIn(w.providers, p)
-}
-
-// checkParents returns an error if a directory between the directory of installed
-// packages and the package is a link.
-func (w *workdir) checkParents(id sources.PackageID) error {
-	providers, err := w.open(disk.Open)
-	if errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("%w: %w", sources.ErrNotFound, err)
-	}
-	if err != nil {
-		return err
-	}
-	return (&Dir{tree: providers}).checkHome(id)
+func (w *workdir) PackagesOf(ctx context.Context, p sources.Provider) ([]sources.PackageID, error) {
+	return w.own.PackagesOf(ctx, p)
 }
 
 // Link installs the entry s in the working directory and returns the link mode it
@@ -109,19 +87,18 @@ func (w *workdir) Link(ctx context.Context, s sources.Stored) (sources.LinkMode,
 }
 
 func (w *workdir) link(ctx context.Context, s sources.Stored) (sources.LinkMode, error) {
-	d, target := w.d, w.target(s.ID)
-	if sameDir(s.Dir, target) {
+	d, own := w.d, w.own
+	if sameDir(s.Dir, own.entry(s.ID)) {
 		return "", nil
 	}
 	entry, err := d.marksOf(s)
 	if err != nil {
 		return "", err
 	}
-	dir, err := w.open(disk.Make)
-	if err != nil {
-		return "", unwritable(w.providers, err)
+	if err := own.openTree(disk.Make); err != nil {
+		return "", unwritable(own.root, err)
 	}
-	home, err := dir.MakeSub(path.Dir(s.ID.Path()))
+	home, err := own.tree.MakeSub(path.Dir(s.ID.Path()))
 	if err != nil {
 		return "", err
 	}
@@ -130,14 +107,11 @@ func (w *workdir) link(ctx context.Context, s sources.Stored) (sources.LinkMode,
 	if mode != "" && d.accepts(mode, entry) {
 		return mode, nil
 	}
-	leaf := path.Base(s.ID.Path())
-	if w.through != "" && home.Exists(leaf) {
-		return "", notReplaced(target, w.through)
+	if err := own.checkReplaced(home, s.ID); err != nil {
+		return "", err
 	}
-	scratch, err := w.scratch.get(func() (*disk.Scratch, error) {
-		w.sweep(dir)
-		return dir.Scratch(stagePrefix)
-	})
+	own.sweep.Do(own.removeLeftovers)
+	scratch, err := own.packageScratch()
 	if err != nil {
 		return "", err
 	}
@@ -153,8 +127,7 @@ func (w *workdir) link(ctx context.Context, s sources.Stored) (sources.LinkMode,
 	if r.H1 != s.H1 {
 		r = record{Facts: store.Facts{H1: s.H1}}
 	}
-	to := replacement{id: s.ID, scratch: scratch, made: made, home: home, keep: was.unknown(), record: r, in: dir}
-	if err := to.do(ctx, d); err != nil {
+	if err := own.replace(ctx, s.ID, home, made, r, was.unknown()); err != nil {
 		return "", err
 	}
 	if mode == sources.LinkHard {
@@ -207,18 +180,6 @@ func (d *Dir) marksOf(s sources.Stored) ([]mark, error) {
 	return d.scanEntry(s.Dir)
 }
 
-// open opens the directory of installed packages by a function, once.
-func (w *workdir) open(by func(string) (*disk.Dir, error)) (_ *disk.Dir, err error) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.dir == nil {
-		if w.dir, err = by(w.providers); err == nil {
-			w.through = w.dir.Through(1)
-		}
-	}
-	return w.dir, err
-}
-
 // unwritable adds to an error of opening or creating the directory of installed packages what
 // can be done about it.
 func unwritable(dir string, err error) error {
@@ -237,23 +198,8 @@ func unwritable(dir string, err error) error {
 	return sources.WithHint(err, "make the working directory writable, or set TF_DATA_DIR to a directory that is")
 }
 
-// sweep removes the files of killed runs, unless the directory is reached through a
-// link: it may then contain files of other programs.
-func (w *workdir) sweep(dir *disk.Dir) {
-	if w.through == "" {
-		dir.Sweep(stagePrefix, w.d.opts.Now(), w.d.warn)
-	}
-}
-
 // Close implements [sources.Workdir].
-func (w *workdir) Close() error {
-	w.scratch.close(w.d)
-	w.d.warn(w.records().WriteAll(context.Background()))
-	if w.dir == nil {
-		return nil
-	}
-	return w.dir.Close()
-}
+func (w *workdir) Close() error { return w.own.Close() }
 
 // sameDir reports whether two paths lead to one directory and b itself is not a link.
 func sameDir(a, b string) bool {
@@ -268,7 +214,7 @@ func sameDir(a, b string) bool {
 // installed returns the record of the package that s would replace, and the link mode if that is the entry with these
 // fingerprints, otherwise "". Without a record, the files have to be compared.
 func (w *workdir) installed(s sources.Stored, entry []mark) (was record, mode sources.LinkMode) {
-	target := w.target(s.ID)
+	target := w.own.entry(s.ID)
 	info, err := os.Lstat(target)
 	if err != nil {
 		return was, ""
@@ -279,7 +225,7 @@ func (w *workdir) installed(s sources.Stored, entry []mark) (was record, mode so
 	}
 	var copied bool
 	if !w.d.opts.Paranoid {
-		if was, copied = recordOf(w.records(), s.ID, marks); !copied {
+		if was, copied = recordOf(w.own.ledger, s.ID, marks); !copied {
 			was, _ = recordOf(w.d.ledger, s.ID, marks)
 		}
 	}
@@ -307,7 +253,7 @@ func (w *workdir) note(ctx context.Context, s sources.Stored, home *disk.Dir, mo
 	defer files.Close()
 	if r, err := written(ctx, files, store.Of(s)); err == nil {
 		r.Link = mode
-		w.d.set(w.records(), s.ID, r)
+		w.d.set(w.own.ledger, s.ID, r)
 	}
 }
 
