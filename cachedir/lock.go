@@ -42,21 +42,12 @@ func (d *Dir) lockAt(ctx context.Context, id sources.PackageID, at string) (unlo
 	defer locks.Close()
 	l := locks.Lock(path.Base(at))
 	l.Optional = d.shared
-	if err := d.wait(ctx, l.Try, func() Holder { return Holder{ID: id, Holder: l.Holder()} }); err != nil {
+	try := func() (bool, error) { return d.tolerate(l, (*disk.Lock).Try) }
+	if err := d.wait(ctx, try, func() Holder { return Holder{ID: id, Holder: l.Holder()} }); err != nil {
 		return nil, err
 	}
-	d.warnLockless(l)
 	l.Announce(d.opts.Now())
 	return l.Unlock, nil
-}
-
-func (d *Dir) warnLockless(l *disk.Lock) {
-	if l.Lockless == nil {
-		return
-	}
-	d.lockless.Do(func() {
-		d.warn(fmt.Errorf("%s cannot be locked, so other processes may interfere: %w", d.root, d.explainOwner(l.Lockless)))
-	})
 }
 
 // lockTofu waits for the lock that OpenTofu holds while it checks, fetches and
@@ -135,8 +126,8 @@ func (d *Dir) presence() *presence {
 	return p.(*presence)
 }
 
-func (d *Dir) gate() *disk.Lock  { return d.wholeLock("gate.lock") }
-func (d *Dir) whole() *disk.Lock { return d.wholeLock("cache.lock") }
+// The names of the locks of the whole cache.
+const gateLock, wholeLock = "gate.lock", "cache.lock"
 
 func (d *Dir) wholeLock(name string) *disk.Lock {
 	l := d.state.Lock(name)
@@ -155,31 +146,41 @@ func (d *Dir) Use(ctx context.Context) (release func(), err error) {
 		return func() {}, nil
 	}
 	p := d.presence()
-	try := func() (bool, error) { return p.enter(d) }
-	if err := d.wait(ctx, try, func() Holder { return Holder{Holder: d.gate().Holder()} }); err != nil {
+	try := func() (bool, error) { return p.take(d, false) }
+	if err := d.wait(ctx, try, func() Holder { return Holder{Holder: d.wholeLock(gateLock).Holder()} }); err != nil {
 		return nil, fmt.Errorf("using the plugin cache: %w", err)
 	}
 	return sync.OnceFunc(p.leave), nil
 }
 
-func (p *presence) enter(d *Dir) (bool, error) {
+// take adds a user of packages or, alone, the one that removes packages and has passed the gate.
+func (p *presence) take(d *Dir, alone bool) (bool, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	lock, try, change := d.wholeLock(wholeLock), (*disk.Lock).TryShared, 1
 	switch {
-	case p.users < 0:
+	case p.users < 0, alone && p.users > 0:
 		return false, nil
-	case p.users == 0:
-		gate, lock := d.gate(), d.whole()
-		if ok, err := d.tolerate(gate, (*disk.Lock).TryShared); !ok {
+	case p.users > 0:
+		p.users++
+		return true, nil
+	case alone:
+		try, change = (*disk.Lock).Try, -1
+	default:
+		gate := d.wholeLock(gateLock)
+		if ok, err := d.tolerate(gate, try); !ok {
 			return false, err
 		}
 		defer gate.Unlock()
-		if ok, err := d.tolerate(lock, (*disk.Lock).TryShared); !ok {
-			return false, err
-		}
-		p.lock = lock
 	}
-	p.users++
+	if ok, err := d.tolerate(lock, try); !ok {
+		return false, err
+	}
+	if alone && d.denies(lock.Lockless) { // other users may hold it
+		lock.Unlock()
+		return false, lock.Lockless
+	}
+	p.lock, p.users = lock, change
 	return true, nil
 }
 
@@ -196,7 +197,11 @@ func (p *presence) leave() {
 // either. A link in place of the lock file is still an error.
 func (d *Dir) tolerate(l *disk.Lock, try func(*disk.Lock) (bool, error)) (bool, error) {
 	ok, err := try(l)
-	d.warnLockless(l)
+	if l.Lockless != nil {
+		d.lockless.Do(func() {
+			d.warn(fmt.Errorf("%s cannot be locked, so other processes may interfere: %w", d.root, d.explainOwner(l.Lockless)))
+		})
+	}
 	if d.readOnly != nil && (errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission)) {
 		return true, nil
 	}
@@ -206,7 +211,7 @@ func (d *Dir) tolerate(l *disk.Lock, try func(*disk.Lock) (bool, error)) (bool, 
 // clean waits until no package is in use, and prevents use until release is called.
 func (d *Dir) clean(ctx context.Context) (release func(), err error) {
 	d.completeRegistry() // which uses the cache
-	p, gate, closed := d.presence(), d.gate(), false
+	p, gate, closed := d.presence(), d.wholeLock(gateLock), false
 	try := func() (ok bool, err error) {
 		if !closed {
 			if closed, err = d.tolerate(gate, (*disk.Lock).Try); !closed {
@@ -214,30 +219,11 @@ func (d *Dir) clean(ctx context.Context) (release func(), err error) {
 			}
 			gate.Announce(d.opts.Now())
 		}
-		return p.take(d)
+		return p.take(d, true)
 	}
 	if err := d.wait(ctx, try, func() Holder { return Holder{} }); err != nil {
 		gate.Unlock()
 		return nil, fmt.Errorf("waiting until nothing is installed from the plugin cache: %w", err)
 	}
 	return sync.OnceFunc(func() { p.leave(); gate.Unlock() }), nil
-}
-
-// take is enter for a process that removes packages.
-func (p *presence) take(d *Dir) (bool, error) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.users != 0 {
-		return false, nil
-	}
-	lock := d.whole()
-	if ok, err := d.tolerate(lock, (*disk.Lock).Try); !ok {
-		return false, err
-	}
-	if d.denies(lock.Lockless) { // other users may hold it
-		lock.Unlock()
-		return false, lock.Lockless
-	}
-	p.lock, p.users = lock, -1
-	return true, nil
 }
