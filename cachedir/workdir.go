@@ -343,47 +343,54 @@ func (d *Dir) autoModes(entry []mark) []sources.LinkMode {
 
 // makeBy is makeLink with one mode.
 func (d *Dir) makeBy(ctx context.Context, mode sources.LinkMode, s sources.Stored, entry []mark, work *disk.Dir, made string) error {
-	if mode == sources.LinkSymlink {
-		return work.Symlink(s.Dir, made)
+	files := make([]string, len(entry))
+	for i, m := range entry {
+		files[i] = m.Path
 	}
-	from, err := disk.Open(s.Dir)
+	if mode == sources.LinkHard && d.seals() {
+		from, err := disk.Open(s.Dir)
+		if err != nil {
+			return err
+		}
+		defer from.Close()
+		for _, file := range files {
+			from.Seal(file)
+		}
+	}
+	return Place(ctx, mode, s.Dir, files, work, made)
+}
+
+// Place makes name, which has one element, the package in dir, which has these files, by a link mode other than
+// [sources.LinkAuto]. After an error, it may be incomplete.
+func Place(ctx context.Context, mode sources.LinkMode, dir string, files []string, in *disk.Dir, name string) error {
+	if mode == sources.LinkSymlink {
+		return in.Symlink(dir, name)
+	}
+	from, err := disk.Open(dir)
 	if err != nil {
 		return err
 	}
 	defer from.Close()
-	to, err := work.Mkdir(made)
+	to, err := in.Mkdir(name)
 	if err != nil {
 		return err
 	}
 	defer to.Close()
-	for _, m := range entry {
+	for _, file := range files {
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
-		err := m.into(to, func(in *disk.Dir, base string) error {
-			switch mode {
-			case sources.LinkReflink:
-				return m.copy(s.Dir, in, base, (*disk.Dir).CloneFile)
-			case sources.LinkCopy:
-				return m.copy(s.Dir, in, base, copyFile)
-			case sources.LinkHard:
-				if d.seals() {
-					from.Seal(m.Path)
-				}
-				return disk.Link(from, m.Path, in, base)
-			}
-			return fmt.Errorf("unknown link mode %q", mode)
-		})
-		if err != nil {
+		if err := placeFile(mode, from, file, to); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// into calls make for the directory of the file in to, which it creates if it is missing.
-func (m mark) into(to *disk.Dir, make func(in *disk.Dir, base string) error) error {
-	if dir := path.Dir(m.Path); dir != "." {
+// placeFile is [Place] for one file. Owners may write to their copy, because this does not change the cache.
+func placeFile(mode sources.LinkMode, from *disk.Dir, file string, to *disk.Dir) error {
+	base := path.Base(file)
+	if dir := path.Dir(file); dir != "." {
 		in, err := to.MakeSub(dir)
 		if err != nil {
 			return err
@@ -391,27 +398,25 @@ func (m mark) into(to *disk.Dir, make func(in *disk.Dir, base string) error) err
 		defer in.Close()
 		to = in
 	}
-	return make(to, path.Base(m.Path))
-}
-
-// copy creates the file base in a directory by link, from the file of the entry in dir. Owners may write to their copy,
-// because this does not change the cache.
-func (m mark) copy(
-	dir string, in *disk.Dir, base string, link func(in *disk.Dir, base string, from *os.File, mode fs.FileMode) error,
-) error {
-	from, info, err := disk.OpenFile(filepath.Join(dir, filepath.FromSlash(m.Path)))
+	if mode == sources.LinkHard {
+		return disk.Link(from, file, to, base)
+	}
+	f, info, err := disk.OpenFile(from.Path(file))
 	if err != nil {
 		return err
 	}
-	defer from.Close()
-	return link(in, base, from, info.Mode().Perm()|0o200)
-}
-
-func copyFile(in *disk.Dir, base string, from *os.File, mode fs.FileMode) error {
-	to, err := in.Create(base, mode)
-	if err != nil {
-		return err
+	defer f.Close()
+	perm := info.Mode().Perm() | 0o200
+	switch mode {
+	case sources.LinkReflink:
+		return to.CloneFile(base, f, perm)
+	case sources.LinkCopy:
+		out, err := to.Create(base, perm)
+		if err != nil {
+			return err
+		}
+		_, err = io.Copy(out, f)
+		return errors.Join(err, out.Close())
 	}
-	_, err = io.Copy(to, from)
-	return errors.Join(err, to.Close())
+	return fmt.Errorf("unknown link mode %q", mode)
 }

@@ -26,14 +26,15 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
+	"github.com/larder-cli/larder/cachedir"
 	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/disk"
 )
@@ -94,11 +95,7 @@ const (
 	scratchPrefix = ".larder-"
 )
 
-// variables, so that tests can replace them
-var (
-	symlink  = (*disk.Dir).Symlink
-	hardlink = disk.Link
-)
+var placeBy = cachedir.Place // a variable, so that tests can replace it
 
 // makeLinks replaces the mirror, unless it has exactly these links, by path.
 func makeLinks(ctx context.Context, dir *disk.Dir, links map[string]string) (err error) {
@@ -132,10 +129,21 @@ func makeLink(ctx context.Context, root *disk.Dir, name, target string) error {
 		return err
 	}
 	defer in.Close()
-	if symlink(in, target, path.Base(name)) == nil {
+	leaf := path.Base(name)
+	if placeBy(ctx, sources.LinkSymlink, target, nil, in, leaf) == nil {
 		return nil
 	}
-	return fill(ctx, target, in, path.Base(name))
+	files, err := filesIn(target)
+	if err == nil && placeBy(ctx, sources.LinkHard, target, files, in, leaf) == nil {
+		return nil
+	}
+	if err == nil { // the package is on another file system
+		err = in.RemoveTree(leaf)
+	}
+	if err == nil {
+		err = placeBy(ctx, sources.LinkCopy, target, files, in, leaf)
+	}
+	return err
 }
 
 // isCurrent reports whether a mirror has exactly these links.
@@ -163,69 +171,26 @@ func isCurrent(root string, links map[string]string) bool {
 	return err == nil && names == len(links)
 }
 
-// fill makes name, which has one element, a directory with the files of a package: hardlinks, or copies if the package
-// is on another file system. It is complete only if there is no error.
-func fill(ctx context.Context, target string, in *disk.Dir, name string) error {
-	from, err := disk.Open(target)
-	if err != nil {
-		return err
-	}
-	defer from.Close()
-	return eachFile(target, func(file string) error {
-		if err := ctx.Err(); err != nil {
-			return err
-		}
-		to, err := in.MakeSub(path.Join(name, path.Dir(file)))
-		if err != nil {
-			return err
-		}
-		defer to.Close()
-		if hardlink(from, file, to, path.Base(file)) == nil {
-			return nil
-		}
-		return copyFile(ctx, from.Path(file), to, path.Base(file))
-	})
-}
-
-func copyFile(ctx context.Context, from string, in *disk.Dir, name string) error {
-	f, info, err := disk.OpenFile(from)
-	if err != nil {
-		return err
-	}
-	defer f.Close()
-	to, err := in.Create(name, info.Mode().Perm()|0o200)
-	if err != nil {
-		return err
-	}
-	_, err = io.Copy(to, disk.Reader(ctx, f))
-	return errors.Join(err, to.Close())
-}
-
 // isFilled reports whether at has hardlinks to all files of a package, and no others. Copies are made again.
 func isFilled(at, target string) bool {
-	files, others := 0, 0
-	err := eachFile(target, func(file string) error {
-		files++
+	files, err := filesIn(target)
+	now, nowErr := filesIn(at)
+	return err == nil && nowErr == nil && slices.EqualFunc(files, now, func(file, link string) bool {
 		info, err := os.Stat(filepath.Join(target, file))
-		if err != nil {
-			return err
-		}
-		if now, err := os.Lstat(filepath.Join(at, file)); err != nil || !os.SameFile(info, now) {
-			return fs.ErrNotExist
-		}
-		return nil
+		linked, linkErr := os.Lstat(filepath.Join(at, link))
+		return file == link && err == nil && linkErr == nil && os.SameFile(info, linked)
 	})
-	return err == nil && eachFile(at, func(string) error { others++; return nil }) == nil && files == others
 }
 
-// eachFile calls do with the paths of the files in dir, with slashes.
-func eachFile(dir string, do func(file string) error) error {
-	return fs.WalkDir(os.DirFS(dir), ".", func(file string, e fs.DirEntry, err error) error {
-		if err != nil || e.IsDir() {
-			return err
+// filesIn returns the paths of the files in dir, with slashes.
+func filesIn(dir string) (files []string, err error) {
+	err = fs.WalkDir(os.DirFS(dir), ".", func(file string, e fs.DirEntry, err error) error {
+		if err == nil && !e.IsDir() {
+			files = append(files, file)
 		}
-		return do(file)
+		return err
 	})
+	return files, err
 }
 
 // depth is the number of names in the path of a package.

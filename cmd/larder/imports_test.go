@@ -48,7 +48,7 @@ var mayImport = map[string][]string{
 	"fsmirror/server/endpoint": {"sources", "sources/disk"},
 	"fsmirror/server/metrics":  {"fsmirror/server"},
 	"cachedir":                 {"sources", "sources/archive", "sources/disk", "sources/evidence", "sources/seal", "sources/staging", "sources/store", "sources/trust"},
-	"cachedir/view":            {"sources", "sources/disk"},
+	"cachedir/view":            {"sources", "sources/disk", "cachedir"},
 	"cliconfig":                {"sources", "sources/bucket", "sources/disk", "sources/fetch", "sources/oci", "sources/policy", "cliconfig/credentials", "cliconfig/syntax"},
 	"cliconfig/credentials":    {"sources", "sources/disk", "sources/oci"},
 	"cliconfig/programs":       {"sources", "cliconfig"},
