@@ -82,13 +82,6 @@ func (d *Dir) PlanPrune(ctx context.Context, policy Policy) (*Plan, error) {
 	if err := d.planBesides(ctx, p); err != nil {
 		return nil, err
 	}
-	for _, f := range listing.Findings {
-		if f.Package == nil {
-			if bytes, err := bytesBelow(filepath.Join(d.root, filepath.FromSlash(f.Path))); err == nil {
-				p.Usage.add(Foreign, 1, bytes)
-			}
-		}
-	}
 	p.Freed += p.Besides.Total().Bytes
 	p.Blocked = d.blocked(p)
 	return p, nil

@@ -42,8 +42,8 @@ type Amount struct {
 	Bytes int64
 }
 
-func (u Usage) add(what Content, count int, bytes int64) {
-	u[what] = Amount{u[what].Count + count, u[what].Bytes + bytes}
+func (u Usage) add(x item) {
+	u[x.kind] = Amount{u[x.kind].Count + x.count, u[x.kind].Bytes + x.bytes}
 }
 
 // Total returns the sum of all amounts.
@@ -58,44 +58,46 @@ func (u Usage) Total() (all Amount) {
 // levels are the levels of the directories in the state below which each name is an item. The others are items.
 var levels = map[string]int{"evidence": 4, partialDir: 1, archivesDir: 1, "tmp": 1, quarantineDir: 1 + platformDepth}
 
-// An item is something in the state of a cache, or among this user's downloads.
+// An item is something in a cache besides packages, or among this user's records and downloads.
 type item struct {
 	in    *disk.Dir
 	at    string // path in that directory
-	info  fs.FileInfo
+	kind  Content
+	count int   // 0 for a note about another item
 	bytes int64 // on disk
+	isOld bool  // a prune removes it by its path
 }
 
-// top returns the first name in the path.
-func (x item) top() string {
-	top, _, _ := strings.Cut(x.at, "/")
-	return top
-}
-
-// items returns what a cache has besides packages and foreign files, with this user's downloads. It does not follow
-// links.
-func (d *Dir) items(ctx context.Context) (all []item, err error) {
+// examineState calls do for what a cache has besides packages and foreign files, with this user's downloads. It does not
+// follow links.
+func (d *Dir) examineState(ctx context.Context, age time.Duration, do func(item)) error {
+	if d.state == nil {
+		return nil
+	}
 	tops, err := d.state.ReadDir()
+	errs := []error{err}
 	for _, e := range tops {
-		all, err = d.itemsBelow(ctx, all, d.state, e.Name(), err)
+		errs = append(errs, d.examineBelow(ctx, d.state, e.Name(), age, do))
 	}
 	if d.private != nil && d.private != d.state {
-		all, err = d.itemsBelow(ctx, all, d.private, partialDir, err)
-		all, err = d.itemsBelow(ctx, all, d.private, archivesDir, err)
+		for _, top := range []string{partialDir, archivesDir} {
+			errs = append(errs, d.examineBelow(ctx, d.private, top, age, do))
+		}
 	}
-	return all, err
+	return errors.Join(errs...)
 }
 
-// itemsBelow adds the items below the name top in a directory, or top itself.
-func (d *Dir) itemsBelow(ctx context.Context, all []item, in *disk.Dir, top string, before error) ([]item, error) {
-	err := filepath.WalkDir(in.Path(top), func(full string, e fs.DirEntry, err error) error {
+// examineBelow calls do for the items below the name top in a directory, or for top itself.
+func (d *Dir) examineBelow(ctx context.Context, in *disk.Dir, top string, age time.Duration, do func(item)) error {
+	return filepath.WalkDir(in.Path(top), func(full string, e fs.DirEntry, err error) error {
 		at, _ := filepath.Rel(in.Path("."), full) // which can't fail for what is below it
-		x := item{in: in, at: filepath.ToSlash(at)}
+		x := item{in: in, at: filepath.ToSlash(at), count: 1}
 		if err == nil && e.IsDir() && strings.Count(x.at, "/") < levels[top] {
 			return ctx.Err()
 		}
+		var info fs.FileInfo
 		if err == nil {
-			x.info, err = e.Info()
+			info, err = e.Info()
 		}
 		if err == nil {
 			x.bytes, err = bytesBelow(full)
@@ -106,29 +108,18 @@ func (d *Dir) itemsBelow(ctx context.Context, all []item, in *disk.Dir, top stri
 		case err != nil:
 			return err
 		}
-		all = append(all, x)
+		if x.kind, x.isOld = d.contentOf(x, top, info), d.isOld(x, top, info, age); top == partialDir && staging.IsNote(x.at) {
+			x.count = 0
+		}
+		do(x)
 		return cmp.Or(ctx.Err(), skip(e))
 	})
-	return all, errors.Join(before, err)
 }
 
-// usageOf measures items.
-func (d *Dir) usageOf(items []item) Usage {
-	u := Usage{}
-	for _, x := range items {
-		if x.top() == partialDir && staging.IsNote(path.Base(x.at)) {
-			u.add(d.contentOf(x), 0, x.bytes)
-		} else {
-			u.add(d.contentOf(x), 1, x.bytes)
-		}
-	}
-	return u
-}
-
-// contentOf returns the kind of an item.
-func (d *Dir) contentOf(x item) Content {
+// contentOf returns the kind of an item below the name top.
+func (d *Dir) contentOf(x item, top string, info fs.FileInfo) Content {
 	name := path.Base(x.at)
-	switch x.top() {
+	switch top {
 	case ledgerDir, knownDir, rootsDir, "lock", "cache.lock", "gate.lock":
 		return Records
 	case "evidence":
@@ -136,13 +127,13 @@ func (d *Dir) contentOf(x item) Content {
 	case quarantineDir:
 		return Quarantine
 	case archivesDir:
-		if x.info.Mode().IsRegular() {
+		if info.Mode().IsRegular() {
 			return Archives
 		}
 		return Leftover
 	case partialDir:
 		id, ok := staging.PackageOf(name)
-		if d.opts.Now().Sub(x.info.ModTime()) > staging.KeptFor || ok && d.inPlace(id) {
+		if d.opts.Now().Sub(info.ModTime()) > staging.KeptFor || ok && d.inPlace(id) {
 			return Abandoned
 		}
 		return Interrupted
@@ -165,10 +156,10 @@ func (d *Dir) contentOf(x item) Content {
 // isOld reports whether a prune removes an item because it is older than an age: the archive of a recent download, or
 // what is in the quarantine since the last item was moved to the same directory, or out of it. If the age is 0,
 // archives of any age are old, and the others after 30 days.
-func (d *Dir) isOld(x item, age time.Duration) bool {
-	switch now := d.opts.Now(); x.top() {
+func (d *Dir) isOld(x item, top string, info fs.FileInfo, age time.Duration) bool {
+	switch now := d.opts.Now(); top {
 	case archivesDir:
-		return x.info.Mode().IsRegular() && (age == 0 || now.Sub(x.info.ModTime()) > age)
+		return info.Mode().IsRegular() && (age == 0 || now.Sub(info.ModTime()) > age)
 	case quarantineDir:
 		in, err := x.in.Lstat(path.Dir(x.at))
 		return err == nil && x.at != quarantineDir && now.Sub(in.ModTime()) > cmp.Or(age, quarantinedFor)
@@ -180,27 +171,32 @@ func (d *Dir) isOld(x item, age time.Duration) bool {
 // old, and the records and downloads of stores that are gone.
 func (d *Dir) planBesides(ctx context.Context, p *Plan) error {
 	p.Usage, p.Besides = Usage{}, Usage{}
-	if d.state == nil {
-		return nil
+	age := p.policy.OlderThan
+	err := d.examineState(ctx, age, func(x item) {
+		p.Usage.add(x)
+		if x.isOld {
+			p.old = append(p.old, x)
+		}
+		if x.isOld || x.kind == Abandoned || x.kind == Leftover { // which the next run removes, too
+			p.Besides.add(x)
+		}
+	})
+	for _, f := range p.Listing.Findings {
+		if f.Package != nil {
+			continue
+		}
+		if bytes, err := bytesBelow(filepath.Join(d.root, filepath.FromSlash(f.Path))); err == nil {
+			p.Usage.add(item{kind: Foreign, count: 1, bytes: bytes})
+		}
 	}
-	items, err := d.items(ctx)
-	if err != nil {
+	if err != nil || d.state == nil {
 		return err
 	}
-	p.Usage = d.usageOf(items)
-	p.Besides = Usage{Abandoned: p.Usage[Abandoned], Leftover: p.Usage[Leftover]}
-	age := p.policy.OlderThan
 	p.gone, err = d.opts.Records.Gone(d.opts.Now().Add(-cmp.Or(age, quarantinedFor)))
 	for _, name := range p.gone {
 		bytes, sizeErr := bytesBelow(filepath.Join(d.opts.Records.Dir, name))
-		p.Besides.add(Leftover, 1, bytes)
+		p.Besides.add(item{kind: Leftover, count: 1, bytes: bytes})
 		err = errors.Join(err, sizeErr)
-	}
-	for _, x := range items {
-		if d.isOld(x, age) {
-			p.old = append(p.old, x)
-			p.Besides.add(d.contentOf(x), 1, x.bytes)
-		}
 	}
 	return err
 }
@@ -214,7 +210,7 @@ func (d *Dir) removeOld(p *Plan) (err error) {
 	for _, x := range p.old {
 		at := path.Dir(x.at)
 		err = errors.Join(err, store.Within(x.in, at, func(in *disk.Dir) error { return in.RemoveTree(path.Base(x.at)) }))
-		if x.top() == quarantineDir {
+		if x.kind == Quarantine {
 			err = errors.Join(err, x.in.RemoveEmpty(at))
 		}
 	}
