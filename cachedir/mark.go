@@ -17,13 +17,10 @@ import (
 
 // A mark is a file fingerprint. It identifies an unchanged file without reading it.
 type mark struct {
-	Path    string `json:"path"` // relative, with forward slashes
-	Size    int64  `json:"size"`
-	MTime   int64  `json:"mtime"` // in nanoseconds since 1970
-	Inode   uint64 `json:"inode,omitempty"`
-	Volume  uint64 `json:"volume,omitempty"`
-	Born    int64  `json:"born,omitempty"`    // see [disk.Identity]
-	Changed int64  `json:"changed,omitempty"` // set if Born is unknown; hardlinks change it
+	Path          string `json:"path"` // relative, with forward slashes
+	Size          int64  `json:"size"`
+	MTime         int64  `json:"mtime"` // in nanoseconds since 1970
+	disk.Identity        // Changed is only set if Born is unknown, because hardlinks change it
 
 	// These are not part of a record, so records of such files are never used.
 	foreign bool // another user can change or exchange the file and reset its times, see [disk.Own]
@@ -139,6 +136,7 @@ func scanEach(dir string, visit func(path string, info fs.FileInfo)) (marks []ma
 	return marks, nil
 }
 
+// markOf returns the fingerprint of the file at path, which info describes, under a name.
 func markOf(path, name string, info fs.FileInfo) (mark, error) {
 	if disk.IsLink(info.Mode()) {
 		target, err := os.Stat(path)
@@ -150,21 +148,12 @@ func markOf(path, name string, info fs.FileInfo) (mark, error) {
 	if !info.Mode().IsRegular() {
 		return mark{}, fmt.Errorf("%w: %s is not a file", sources.ErrNotFound, path)
 	}
-	return fingerprint(path, name, info), nil
-}
-
-// fingerprint returns the fingerprint of the file at path, which info describes, under
-// a name.
-func fingerprint(path, name string, info fs.FileInfo) mark {
-	id := disk.Identify(path, info)
-	if id.Born != 0 {
-		id.Changed = 0
+	m := mark{Path: name, Size: info.Size(), MTime: info.ModTime().UnixNano(), Identity: disk.Identify(path, info)}
+	m.foreign, m.unbound = !disk.Own(info), !m.Bound()
+	if m.Born != 0 {
+		m.Changed = 0
 	}
-	return mark{
-		Path: name, Size: info.Size(), MTime: info.ModTime().UnixNano(),
-		Inode: id.Inode, Volume: id.Volume, Born: id.Born, Changed: id.Changed,
-		foreign: !disk.Own(info), unbound: !id.Bound(),
-	}
+	return m, nil
 }
 
 // settled reports whether the last change of every file was so long ago that another

@@ -156,16 +156,11 @@ func FreeSpace(path string) (int64, bool) {
 }
 
 // UsageOf returns the disk usage of the file that info describes.
-func UsageOf(path string, info fs.FileInfo) Usage {
-	x := Usage{Bytes: info.Size(), Links: 1}
-	st, ok := info.Sys().(*syscall.Stat_t)
-	if !ok {
-		return x
+func UsageOf(_ string, info fs.FileInfo) Usage {
+	if st, ok := info.Sys().(*syscall.Stat_t); ok {
+		return Usage{st.Blocks * 512, uint64(st.Nlink)}
 	}
-	x.File = FileID{st.Ino, uint64(st.Dev)}
-	x.Links = uint64(st.Nlink)
-	x.Bytes = st.Blocks * 512
-	return x
+	return Usage{info.Size(), 1}
 }
 
 // TryWhole takes OpenTofu's lock through f if it is free, or if the file system has no

@@ -50,11 +50,11 @@ func openHandle(path string, access, flags uint32) (windows.Handle, error) {
 }
 
 // informationOf describes an open file. It is zero if it is unknown.
-func informationOf(h windows.Handle) (info windows.ByHandleFileInformation, id FileID) {
+func informationOf(h windows.Handle) (info windows.ByHandleFileInformation) {
 	if windows.GetFileInformationByHandle(h, &info) != nil {
-		return windows.ByHandleFileInformation{}, FileID{}
+		return windows.ByHandleFileInformation{}
 	}
-	return info, FileID{uint64(info.FileIndexHigh)<<32 | uint64(info.FileIndexLow), uint64(info.VolumeSerialNumber)}
+	return info
 }
 
 // Identify returns the identity of the file at path. It follows a link at path.
@@ -67,14 +67,14 @@ func Identify(path string, _ fs.FileInfo) Identity {
 		return Identity{}
 	}
 	defer windows.CloseHandle(h)
-	_, id := informationOf(h)
-	i := Identity{Inode: id.Inode, Volume: id.Volume}
+	by := informationOf(h)
+	i := Identity{Inode: uint64(by.FileIndexHigh)<<32 | uint64(by.FileIndexLow), Volume: uint64(by.VolumeSerialNumber)}
 	var basic struct { // FILE_BASIC_INFO
 		Created, Read, Written, Changed int64 // in units of 100 ns
 		Attributes                      uint32
 	}
 	size := uint32(unsafe.Sizeof(basic))
-	if id != (FileID{}) && windows.GetFileInformationByHandleEx(h, windows.FileBasicInfo, (*byte)(unsafe.Pointer(&basic)), size) == nil {
+	if i != (Identity{}) && windows.GetFileInformationByHandleEx(h, windows.FileBasicInfo, (*byte)(unsafe.Pointer(&basic)), size) == nil {
 		i.Changed = basic.Changed
 	}
 	return i
@@ -134,8 +134,7 @@ var bequeathed sync.Map // of the locks, whose files are never closed
 
 // linksOf returns the number of names of an open file, 0 if it is unknown.
 func linksOf(f *os.File, _ fs.FileInfo) uint64 {
-	info, _ := informationOf(windows.Handle(f.Fd()))
-	return uint64(info.NumberOfLinks)
+	return uint64(informationOf(windows.Handle(f.Fd())).NumberOfLinks)
 }
 
 // unwaited returns f: no file on a disk can be waited for.
@@ -176,15 +175,12 @@ func Resolve(path string) (string, error) {
 
 // UsageOf returns the disk usage of the file that info describes.
 func UsageOf(path string, info fs.FileInfo) Usage {
-	x := Usage{Bytes: info.Size(), Links: 1}
 	h, err := openHandle(path, 0, windows.FILE_FLAG_OPEN_REPARSE_POINT)
 	if err != nil {
-		return x
+		return Usage{info.Size(), 1}
 	}
 	defer windows.CloseHandle(h)
-	by, id := informationOf(h)
-	x.File, x.Links = id, max(uint64(by.NumberOfLinks), 1)
-	return x
+	return Usage{info.Size(), max(uint64(informationOf(h).NumberOfLinks), 1)}
 }
 
 // TryWhole takes OpenTofu's lock through f if it is free.

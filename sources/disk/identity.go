@@ -16,13 +16,13 @@ import (
 // restored from an archive has a different identity, even if it has the inode of the
 // original.
 type Identity struct {
-	Inode  uint64
-	Volume uint64 // identifies the file system
+	Inode  uint64 `json:"inode,omitempty"`
+	Volume uint64 `json:"volume,omitempty"` // identifies the file system
 
 	// These are in nanoseconds since 1970, and 0 if the file system has no such time,
 	// or if users can set it.
-	Born    int64 // when the file was created
-	Changed int64 // when its contents, mode, owner or number of names changed last
+	Born    int64 `json:"born,omitempty"`    // when the file was created
+	Changed int64 `json:"changed,omitempty"` // when its contents, mode, owner or number of names changed last
 }
 
 // Bound reports whether i distinguishes a file from a restored one.
@@ -40,12 +40,8 @@ func Print(path string, info fs.FileInfo) string {
 	return text
 }
 
-// A FileID identifies a file on this machine. It is zero if the file system doesn't identify files.
-type FileID struct{ Inode, Volume uint64 }
-
 // A Usage is the disk usage of a file.
 type Usage struct {
-	File  FileID
 	Bytes int64
 	Links uint64 // number of names
 }
