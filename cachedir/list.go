@@ -86,13 +86,13 @@ func (d *Dir) List(ctx context.Context, opts ListOptions) (*Listing, error) {
 	if err != nil {
 		return nil, fmt.Errorf("reading which root modules use the cache: %w", err)
 	}
-	listing := &Listing{Entries: l.entries, Findings: l.findings, stale: stale}
-	listing.Roots = d.mergeRoots(registered, opts.Roots)
 	if opts.Locked == nil {
 		opts.Locked = func(string) (Selections, error) { return nil, nil }
 	}
-	users := d.findUsers(listing.Roots, opts.Locked)
-	listing.users, listing.Unclear = users, users.unclear
+	users := d.findUsers(mergeRoots(registered, opts.Roots), opts.Locked)
+	listing := &Listing{
+		Entries: l.entries, Findings: l.findings, Roots: users.roots, Unclear: users.unclear, stale: stale, users: users,
+	}
 	for i := range listing.Entries {
 		e := &listing.Entries[i]
 		e.Roots, e.Kept = users.of(e.ID), kept[e.ID.Path()]

@@ -130,17 +130,25 @@ func (t *tx) openHome(ctx context.Context) error {
 
 // Stage implements [sources.Tx].
 func (t *tx) Stage(seen sources.Observer) (sources.Stage, error) {
+	d := t.d
 	var err error
 	if t.home != nil {
-		err = t.d.checkReplaced(t.home, t.ID)
+		err = d.checkReplaced(t.home, t.ID)
 	}
+	var work *disk.Scratch
 	if err == nil {
-		err = t.prepare(seen)
+		work, err = d.packageScratch()
+	}
+	var kept *disk.Dir // for interrupted downloads; nil without a directory for them
+	if err == nil && d.private != nil {
+		if kept, err = d.private.MakeSub(partialDir); err == nil {
+			t.Finally(func() { kept.Close() })
+		}
 	}
 	if err != nil {
 		return nil, t.Explain(err)
 	}
-	return t.Archive, nil
+	return t.Prepare(work, kept, d.Archives(), seen, d.warn), nil
 }
 
 // Unpack implements [sources.Tx].
@@ -209,10 +217,13 @@ func (t *tx) Put(ctx context.Context, f store.Facts) (sources.Stored, error) {
 		// The entry already has the same contents, and may be linked and running.
 		// Only the record was missing.
 		r.Files, r.Boot = t.old.Files, t.old.Boot
-	case t.apart():
+	case t.denied != nil: // the package stays among the temporary files, long enough to be copied to a working directory
 		t.Kept = true
 		t.keepKnown(ctx, f)
-		return t.setApart(r), nil
+		s := d.stored(t.ID, t.Scratch.Path(t.Made), r)
+		s.Temporary = true
+		d.warn(fmt.Errorf("%s: not added to the plugin cache: %w", t.ID, d.explainOwner(t.denied)))
+		return s, nil
 	default:
 		if err := t.replace(ctx, r); err != nil {
 			return sources.Stored{}, err
@@ -224,18 +235,6 @@ func (t *tx) Put(ctx context.Context, f store.Facts) (sources.Stored, error) {
 	d.keep(ctx, t.ID, r)
 	t.keepKnown(ctx, f)
 	return d.stored(t.ID, d.entry(t.ID), r), nil
-}
-
-// apart reports whether this user can't put the package into the cache.
-func (t *tx) apart() bool { return t.denied != nil }
-
-// setApart describes a package that this user can't put into the cache. It stays among
-// the temporary files of this run, long enough to be copied to a working directory.
-func (t *tx) setApart(r record) sources.Stored {
-	s := t.d.stored(t.ID, t.Scratch.Path(t.Made), r)
-	s.Temporary = true
-	t.d.warn(fmt.Errorf("%s: not added to the plugin cache: %w", t.ID, t.d.explainOwner(t.denied)))
-	return s
 }
 
 // finish returns the record of the unpacked package.
@@ -305,24 +304,6 @@ func (d *Dir) packageScratch() (*disk.Scratch, error) {
 		return d.stateScratch()
 	}
 	return d.inTree.get(func() (*disk.Scratch, error) { return d.tree.Scratch(stagePrefix) })
-}
-
-// prepare creates the directories that the transaction requires to store a package.
-func (t *tx) prepare(seen sources.Observer) (err error) {
-	d := t.d
-	work, err := d.packageScratch()
-	if err != nil {
-		return err
-	}
-	var kept *disk.Dir // for interrupted downloads; nil without a directory for them
-	if d.private != nil {
-		if kept, err = d.private.MakeSub(partialDir); err != nil {
-			return err
-		}
-		t.Finally(func() { kept.Close() })
-	}
-	t.Prepare(work, kept, d.Archives(), seen, d.warn)
-	return nil
 }
 
 // scratch creates a scratch directory for writing to the state.

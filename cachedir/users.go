@@ -202,15 +202,15 @@ func (d *Dir) registered() (roots []Root, kept map[string]bool, gone []string, e
 	return roots, kept, gone, nil
 }
 
-// mergeRoots merges both lists without duplicates, and without views of other caches.
-func (d *Dir) mergeRoots(registered, found []Root) (all []Root) {
+// mergeRoots merges both lists without duplicates.
+func mergeRoots(registered, found []Root) (all []Root) {
 	seen := map[[2]string]bool{}
 	for _, r := range slices.Concat(registered, found) {
 		if !r.other {
 			r.Dir, r.Providers = withoutLinks(r.Dir), withoutLinks(r.Providers)
 		}
 		key := [2]string{r.Dir, r.Providers}
-		if !seen[key] && (!r.View || d.isLinkedFrom(r.Providers)) {
+		if !seen[key] {
 			all = append(all, r)
 		}
 		seen[key] = true
@@ -227,6 +227,7 @@ type LockReader func(dir string) (Selections, error)
 
 // users holds which root modules use which packages.
 type users struct {
+	roots   []Root              // without views of other caches
 	dirs    map[string][]string // of root modules, by the path of a package, or of a version with all platforms
 	unclear []error             // errors of root modules whose packages cannot be determined
 }
@@ -241,12 +242,16 @@ func (d *Dir) findUsers(roots []Root, locked LockReader) users {
 	g.SetLimit(runtime.GOMAXPROCS(0))
 	for i, r := range roots {
 		if !r.other { // what it leads to may be anything
-			g.Go(func() error { uses[i] = r.use(real, locked); return nil })
+			g.Go(func() error { uses[i] = d.use(r, real, locked); return nil })
 		}
 	}
 	_ = g.Wait()
 	for i, r := range roots {
 		use := uses[i]
+		if r.View && !use.linked {
+			continue
+		}
+		u.roots = append(u.roots, r)
 		if use.err != nil && len(r.Packages) == 0 {
 			u.unclear = append(u.unclear, fmt.Errorf("cannot determine which packages %s uses: %w", r.Dir, use.err))
 		}
@@ -262,12 +267,13 @@ func (d *Dir) findUsers(roots []Root, locked LockReader) users {
 
 // A use is what a root module uses.
 type use struct {
-	paths []string // of its packages, those in the cache that links among them lead to, and those of locked versions
-	err   error    // what could not be read
+	paths  []string // of its packages, those in the cache that links among them lead to, and those of locked versions
+	linked bool     // whether a link leads to a package of the cache, which may no longer exist; true if that can't be read
+	err    error    // what could not be read
 }
 
-// use reads what the root module uses of the cache in a directory without links.
-func (r Root) use(cache string, locked LockReader) (u use) {
+// use reads what the root module uses of the cache, whose path without links is real.
+func (d *Dir) use(r Root, real string, locked LockReader) (u use) {
 	selected, lockErr := locked(r.Dir)
 	for p, v := range selected {
 		u.paths = append(u.paths, path.Join(p.String(), v.String()))
@@ -276,16 +282,18 @@ func (r Root) use(cache string, locked LockReader) (u use) {
 	for _, p := range installed {
 		u.paths = append(u.paths, p)
 		link := filepath.Join(r.Providers, filepath.FromSlash(p))
-		if _, err := os.Readlink(link); err != nil {
+		to, err := os.Readlink(link)
+		if err != nil {
 			continue
 		}
+		u.linked = u.linked || isBelow(d.root, to) || isBelow(real, to)
 		if target, err := disk.Resolve(link); err == nil {
-			if rel, err := filepath.Rel(cache, target); err == nil {
+			if rel, err := filepath.Rel(real, target); err == nil {
 				u.paths = append(u.paths, filepath.ToSlash(rel))
 			}
 		}
 	}
-	u.err = errors.Join(lockErr, err)
+	u.linked, u.err = u.linked || err != nil, errors.Join(lockErr, err)
 	return u
 }
 
@@ -294,15 +302,6 @@ func (u users) of(id sources.PackageID) []string {
 	all := slices.Concat(u.dirs[id.Path()], u.dirs[path.Dir(id.Path())])
 	slices.Sort(all)
 	return slices.Compact(all)
-}
-
-// isLinkedFrom reports whether a view has a link to a package of the cache, which may no longer exist.
-func (d *Dir) isLinkedFrom(view string) bool {
-	links, err := below(view, platformDepth+1)
-	return err != nil || slices.ContainsFunc(links, func(link string) bool {
-		target, err := os.Readlink(filepath.Join(view, filepath.FromSlash(link)))
-		return err == nil && (isBelow(d.root, target) || isBelow(withoutLinks(d.root), target))
-	})
 }
 
 func isBelow(dir, path string) bool {
@@ -361,7 +360,7 @@ func FindRoots(ctx context.Context, dir string) ([]Root, error) {
 	if err != nil {
 		return nil, fmt.Errorf("looking for root modules: %w", err)
 	}
-	found := map[string]bool{}
+	var found []string
 	err = filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
 		switch {
 		case err != nil:
@@ -370,19 +369,19 @@ func FindRoots(ctx context.Context, dir string) ([]Root, error) {
 		case ctx.Err() != nil:
 			return ctx.Err()
 		case e.Name() == sources.LockFile:
-			found[filepath.Dir(path)] = true
+			found = append(found, filepath.Dir(path))
 		case e.IsDir() && e.Name() == sources.DataDir && path != dir:
-			found[filepath.Dir(path)] = true
+			found = append(found, filepath.Dir(path))
 			return fs.SkipDir
 		case e.IsDir() && e.Name() == ".git":
 			return fs.SkipDir
 		}
 		return nil
 	})
+	slices.Sort(found)
 	var roots []Root
-	for dir := range found {
+	for _, dir := range slices.Compact(found) {
 		roots = append(roots, Root{Dir: dir, Providers: filepath.Join(dir, sources.DataDir, "providers")})
 	}
-	slices.SortFunc(roots, func(a, b Root) int { return strings.Compare(a.Dir, b.Dir) })
 	return roots, err
 }
