@@ -247,13 +247,14 @@ func (s *bucketShelf) exists(a fsmirror.Archive, p Package) bool {
 	return exists && sized && (name == urlOf(p) || !strings.HasPrefix(name, archives))
 }
 
-// locate returns the location of the evidence for a release. Each evidence has a directory of its own, so that a
-// document never refers to files that another program has replaced.
-func locate(r Release) *evidence.Location {
-	at := evidence.Locate(r.Provider, r.Version, *r.Evidence)
+// locate returns the files of the evidence for a release, and their location. Each evidence has a directory of its own,
+// so that a document never refers to files that another program has replaced.
+func locate(r Release) (evidence.Files, *evidence.Location, error) {
+	files, err := evidence.Pack(r.Signed)
+	at := evidence.Locate(r.Provider, r.Version, files)
 	sum := sha256.Sum256(fmt.Append(nil, at.SHA256)) // which is sorted
 	at.URL += hex.EncodeToString(sum[:8]) + "/"
-	return at
+	return files, at, err
 }
 
 // read returns a document, which is empty if there is none.
@@ -320,11 +321,14 @@ func (s *bucketShelf) Put(ctx context.Context, r Release) error {
 	for _, p := range r.Packages {
 		doc.Archives[p.ID.Platform.String()] = fsmirror.Archive{Hashes: p.Hashes, URL: urlOf(p)}
 	}
-	if r.Evidence != nil {
-		at := locate(r)
+	if r.Signed != nil {
+		files, at, err := locate(r)
+		if err != nil {
+			return err
+		}
 		dir := path.Join(evidence.Path(r.Provider, r.Version), path.Base(at.URL))
 		for i, name := range evidence.Names {
-			_, err := s.in.Put(ctx, dir+"/"+name, r.Evidence[i], bucket.WriteOptions{CacheControl: keepContents})
+			_, err := s.in.Put(ctx, dir+"/"+name, files[i], bucket.WriteOptions{CacheControl: keepContents})
 			if err != nil {
 				return err
 			}

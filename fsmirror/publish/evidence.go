@@ -1,11 +1,9 @@
 package publish
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"maps"
-	"slices"
 
 	"github.com/larder-cli/larder/fsmirror"
 	"github.com/larder-cli/larder/sources"
@@ -13,19 +11,15 @@ import (
 	"github.com/larder-cli/larder/sources/fetch"
 )
 
-// evidence returns the evidence to store with a planned change of a release, or nil if the place keeps its own. Evidence replaces
-// other evidence only if it is better for an archive of the release, and worse for none.
-func (p *pusher) evidence(ctx context.Context, r Release, there State, one plan) *evidence.Files {
-	theirs, replaces := there.Signed, false
-	if r.Evidence == nil || theirs == nil {
-		return r.Evidence
+// evidence returns the evidence to store with a planned change of a release, or nil if the place keeps its own.
+// Evidence replaces other evidence only if it is better for an archive of the release, and worse for none.
+func (p *pusher) evidence(ctx context.Context, r Release, there State, one plan) *sources.Signed {
+	ours, theirs, replaces := r.Signed, there.Signed, false
+	if ours == nil || theirs == nil {
+		return ours
 	}
-	if len(one.put.Packages) == 0 && sameFiles(r.Evidence, theirs) {
+	if len(one.put.Packages) == 0 && equal(ours, theirs) {
 		return nil // the usual case, for which no signature has to be verified
-	}
-	ours, err := r.Evidence.Signed()
-	if err != nil {
-		return nil
 	}
 	archives := maps.Clone(there.Archives)
 	for _, pkg := range one.put.Packages {
@@ -37,32 +31,20 @@ func (p *pusher) evidence(ctx context.Context, r Release, there State, one plan)
 	merged, _ := p.opts.Judge.Merge(ctx, r.Provider, theirs, ours) // an error means that they stay apart
 	switch {
 	case better(merged, theirs):
-		return packed(merged)
+		return merged
 	case better(ours, theirs):
-		return packed(ours)
+		return ours
 	case !replaces:
 		return nil
 	case better(theirs, nil):
-		return packed(theirs) // places don't keep it on their own if an archive is replaced
+		return theirs // places don't keep it on their own if an archive is replaced
 	}
-	return r.Evidence
+	return ours
 }
 
-func packed(s *sources.Signed) *evidence.Files {
-	files, err := evidence.Pack(s)
-	if err != nil {
-		return nil
-	}
-	return &files
-}
-
-// sameFiles reports whether evidence consists of these files.
-func sameFiles(files *evidence.Files, s *sources.Signed) bool {
-	if s == nil {
-		return false
-	}
-	other := packed(s)
-	return other != nil && slices.EqualFunc(files[:], other[:], bytes.Equal)
+// equal reports whether two releases have the same evidence, with the same origin.
+func equal(a, b *sources.Signed) bool {
+	return evidence.Digest(a) == evidence.Digest(b) && (a == nil || a.Origin == b.Origin)
 }
 
 // better reports whether evidence is worth more than other evidence, or than none, for one of the archives, and less for
@@ -94,12 +76,12 @@ func (p *pusher) better(
 // signed returns the evidence for a release to which a document in a bucket refers, or nil if there is none that can be read. It is only
 // read if the mirror has other evidence.
 func (s *bucketShelf) signed(ctx context.Context, r Release, doc fsmirror.Document) (*sources.Signed, error) {
-	if r.Evidence == nil || doc.Larder == nil || doc.Larder.Evidence == nil {
+	if r.Signed == nil || doc.Larder == nil || doc.Larder.Evidence == nil {
 		return nil, nil
 	}
 	at := doc.Larder.Evidence
-	if maps.Equal(at.SHA256, locate(r).SHA256) {
-		return r.Evidence.Signed() // without a download
+	if _, ours, err := locate(r); err != nil || maps.Equal(at.SHA256, ours.SHA256) {
+		return r.Signed, err // without a download
 	}
 	dir, ok := s.object(at.URL)
 	if !ok {

@@ -12,7 +12,6 @@ import (
 
 	"github.com/larder-cli/larder/fsmirror/publish"
 	"github.com/larder-cli/larder/sources"
-	"github.com/larder-cli/larder/sources/evidence"
 	"github.com/larder-cli/larder/sources/fetch"
 	"github.com/larder-cli/larder/sources/netmirror"
 	"github.com/larder-cli/larder/sources/oci"
@@ -20,8 +19,7 @@ import (
 )
 
 // signedBy returns evidence for packages by a key. Without a key, the signature is empty. The origin is for comparisons.
-func signedBy(t *testing.T, key *sourcetest.Key, origin string, packages ...publish.Package) *evidence.Files {
-	t.Helper()
+func signedBy(key *sourcetest.Key, origin string, packages ...publish.Package) *sources.Signed {
 	s := &sources.Signed{Keys: []sources.Key{{Armor: sourcetest.Publisher().Armor()}}, Origin: "https://example.com/" + origin}
 	for _, p := range packages {
 		s.Sums = fmt.Appendf(s.Sums, "%s  %s\n", strings.TrimPrefix(string(p.ZH), "zh:"), p.ID.Filename())
@@ -29,9 +27,7 @@ func signedBy(t *testing.T, key *sourcetest.Key, origin string, packages ...publ
 	if key != nil {
 		s.Signature, s.Keys = key.Sign(s.Sums), []sources.Key{{Armor: key.Armor()}}
 	}
-	files, err := evidence.Pack(s)
-	check(t, err)
-	return &files
+	return s
 }
 
 // Evidence in a place is replaced only by evidence that is better for an archive, and worse for none.
@@ -41,41 +37,41 @@ func TestEvidence(t *testing.T) {
 	one, two := all[0], all[1]
 	publisher, stranger := sourcetest.Publisher(), sourcetest.Stranger()
 	cases := map[string]struct {
-		theirs, ours *evidence.Files
+		theirs, ours *sources.Signed
 		packages     []publish.Package // of the second push; nil means the same
 		replaces     bool
 		want         string // the origin of the evidence then
 		updated      int
 	}{
-		"none there":        {nil, signedBy(t, nil, "ours", all...), nil, false, "ours", 1},
-		"none here":         {signedBy(t, publisher, "theirs", all...), nil, nil, false, "theirs", 0},
-		"equal":             {signedBy(t, publisher, "theirs", all...), signedBy(t, publisher, "theirs", all...), nil, false, "theirs", 0},
-		"no signature":      {signedBy(t, publisher, "theirs", all...), signedBy(t, nil, "ours", all...), nil, false, "theirs", 0},
-		"fewer lines":       {signedBy(t, publisher, "theirs", all...), signedBy(t, publisher, "ours", one), nil, false, "theirs", 0},
-		"other lines":       {signedBy(t, publisher, "theirs", one), signedBy(t, publisher, "ours", two), nil, false, "theirs", 0},
-		"another key":       {signedBy(t, publisher, "theirs", all...), signedBy(t, stranger, "ours", all...), nil, false, "theirs", 0},
-		"a signature":       {signedBy(t, nil, "theirs", all...), signedBy(t, publisher, "ours", all...), nil, false, "ours", 1},
-		"more lines":        {signedBy(t, publisher, "theirs", one), signedBy(t, publisher, "ours", all...), nil, false, "ours", 1},
-		"worthless both":    {signedBy(t, nil, "theirs", all...), signedBy(t, nil, "ours", all...), nil, false, "theirs", 0},
-		"replaced":          {signedBy(t, publisher, "theirs", all...), signedBy(t, publisher, "ours", other, two), []publish.Package{other}, true, "ours", 1},
-		"replaced, but not": {signedBy(t, publisher, "theirs", all...), signedBy(t, nil, "ours", other), []publish.Package{other}, true, "theirs", 0},
+		"none there":        {nil, signedBy(nil, "ours", all...), nil, false, "ours", 1},
+		"none here":         {signedBy(publisher, "theirs", all...), nil, nil, false, "theirs", 0},
+		"equal":             {signedBy(publisher, "theirs", all...), signedBy(publisher, "theirs", all...), nil, false, "theirs", 0},
+		"no signature":      {signedBy(publisher, "theirs", all...), signedBy(nil, "ours", all...), nil, false, "theirs", 0},
+		"fewer lines":       {signedBy(publisher, "theirs", all...), signedBy(publisher, "ours", one), nil, false, "theirs", 0},
+		"other lines":       {signedBy(publisher, "theirs", one), signedBy(publisher, "ours", two), nil, false, "theirs", 0},
+		"another key":       {signedBy(publisher, "theirs", all...), signedBy(stranger, "ours", all...), nil, false, "theirs", 0},
+		"a signature":       {signedBy(nil, "theirs", all...), signedBy(publisher, "ours", all...), nil, false, "ours", 1},
+		"more lines":        {signedBy(publisher, "theirs", one), signedBy(publisher, "ours", all...), nil, false, "ours", 1},
+		"worthless both":    {signedBy(nil, "theirs", all...), signedBy(nil, "ours", all...), nil, false, "theirs", 0},
+		"replaced":          {signedBy(publisher, "theirs", all...), signedBy(publisher, "ours", other, two), []publish.Package{other}, true, "ours", 1},
+		"replaced, but not": {signedBy(publisher, "theirs", all...), signedBy(nil, "ours", other), []publish.Package{other}, true, "theirs", 0},
 		"replaced, and covered": {
-			signedBy(t, publisher, "theirs", one, two, other), signedBy(t, nil, "ours", other), []publish.Package{other}, true, "theirs", 0,
+			signedBy(publisher, "theirs", one, two, other), signedBy(nil, "ours", other), []publish.Package{other}, true, "theirs", 0,
 		},
-		"other package": {signedBy(t, publisher, "theirs", two), signedBy(t, publisher, "ours", one), all[:1], false, "theirs", 0},
-		"package added": {signedBy(t, publisher, "theirs", one), signedBy(t, nil, "ours", all...), []publish.Package{one, two}, false, "theirs", 0},
+		"other package": {signedBy(publisher, "theirs", two), signedBy(publisher, "ours", one), all[:1], false, "theirs", 0},
+		"package added": {signedBy(publisher, "theirs", one), signedBy(nil, "ours", all...), []publish.Package{one, two}, false, "theirs", 0},
 	}
 	inBoth(t, func(t *testing.T, place placeFunc) {
 		for name, test := range cases {
 			target, browser := place(strings.NewReplacer(" ", "-", ",", "").Replace(name))
-			theirs := publish.Release{Release: one.ID.Release(), Packages: all, Evidence: test.theirs}
+			theirs := publish.Release{Release: one.ID.Release(), Packages: all, Signed: test.theirs}
 			if name == "package added" {
 				theirs.Packages = all[:1]
 			}
 			_, err := publish.Push(t.Context(), target(), []publish.Release{theirs}, publish.Options{})
 			check(t, err)
 			ours := theirs
-			ours.Evidence = test.ours
+			ours.Signed = test.ours
 			if test.packages != nil {
 				ours.Packages = test.packages
 			}

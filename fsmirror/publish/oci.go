@@ -77,7 +77,7 @@ func (s *ociShelf) Upload(ctx context.Context, p Package, archive io.ReaderAt, s
 
 // Put implements [Shelf].
 func (s *ociShelf) Put(ctx context.Context, r Release) error {
-	return s.in.Put(ctx, s.of, r.Version, oci.Change{Add: added(r.Packages...), Signed: r.Evidence})
+	return s.in.Put(ctx, s.of, r.Version, oci.Change{Add: added(r.Packages...), Signed: r.Signed})
 }
 
 // Finish implements [Shelf].

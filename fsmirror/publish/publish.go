@@ -18,7 +18,6 @@ import (
 
 	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/disk"
-	"github.com/larder-cli/larder/sources/evidence"
 	"github.com/larder-cli/larder/sources/oci"
 	"github.com/larder-cli/larder/sources/trust"
 )
@@ -27,7 +26,7 @@ import (
 type Release struct {
 	sources.Release
 	Packages []Package       // sorted by platform; at least one
-	Evidence *evidence.Files // nil if there is none
+	Signed   *sources.Signed // the evidence; nil if there is none
 }
 
 // A Package is a packed package of a mirror.
@@ -141,7 +140,7 @@ type plan struct {
 }
 
 // stores reports whether there is something to store.
-func (one plan) stores() bool { return len(one.put.Packages) > 0 || one.put.Evidence != nil }
+func (one plan) stores() bool { return len(one.put.Packages) > 0 || one.put.Signed != nil }
 
 // A job is what to do about a provider.
 type job struct {
@@ -328,8 +327,8 @@ func (p *pusher) compare(ctx context.Context, in Shelf, r Release) (one plan) {
 		}
 	}
 	if len(one.changes) > 0 {
-		one.put.Evidence = p.evidence(ctx, r, there, one)
-		one.signed = one.put.Evidence != nil && len(there.Archives) > 0 && !sameFiles(one.put.Evidence, there.Signed)
+		one.put.Signed = p.evidence(ctx, r, there, one)
+		one.signed = one.put.Signed != nil && len(there.Archives) > 0 && !equal(one.put.Signed, there.Signed)
 	}
 	for platform := range there.Archives {
 		id := sources.PackageID{Provider: r.Provider, Version: r.Version, Platform: platform}

@@ -301,7 +301,7 @@ func TestPruneWhileAdding(t *testing.T) {
 	t.Parallel()
 	old, kept := released(t, provider, "1.0.0", 1000, "linux_amd64"), released(t, provider, "2.0.0", 1000, "linux_amd64")
 	other := released(t, provider, "1.0.0", 1000, "darwin_arm64")
-	other.Evidence = signed(t, "https://example.com/1")
+	other.Signed = signed("https://example.com/1")
 	for name, second := range map[string]publish.Release{"other platform": other, "same package": old} {
 		t.Run(name, func(t *testing.T) {
 			everyMoment(t, func(p place, n int64) int64 {
@@ -309,7 +309,7 @@ func TestPruneWhileAdding(t *testing.T) {
 				sent, err, also := p.beside(n, kept, second, publish.Options{Prune: prune})
 				check(p, errors.Join(err, also))
 				p.sound()
-				if second.Evidence != nil && slices.Contains(p.platforms(), "1.0.0 darwin_arm64") {
+				if second.Signed != nil && slices.Contains(p.platforms(), "1.0.0 darwin_arm64") {
 					at := filepath.Join(p.widget(), p.document("1.0.0.json").Larder.Evidence.URL, "origin")
 					sourcetest.Equal(p, string(sourcetest.ReadFile(p, at)), "https://example.com/1\n")
 				}

@@ -20,7 +20,6 @@ import (
 
 	"github.com/larder-cli/larder/fsmirror/publish"
 	"github.com/larder-cli/larder/sources"
-	"github.com/larder-cli/larder/sources/evidence"
 	"github.com/larder-cli/larder/sources/fetch"
 	"github.com/larder-cli/larder/sources/oci"
 	"github.com/larder-cli/larder/sources/sourcetest"
@@ -188,11 +187,8 @@ func released(t *testing.T, provider, version string, size int, platforms ...str
 	return r
 }
 
-func signed(t *testing.T, origin string) *evidence.Files {
-	t.Helper()
-	files, err := evidence.Pack(&sources.Signed{Sums: []byte("sums"), Signature: []byte("signature"), Keys: []sources.Key{{Armor: "key"}}, Origin: origin})
-	check(t, err)
-	return &files
+func signed(origin string) *sources.Signed {
+	return &sources.Signed{Sums: []byte("sums"), Signature: []byte("signature"), Keys: []sources.Key{{Armor: "key"}}, Origin: origin}
 }
 
 // push pushes releases, and returns PROVIDER VERSION PLATFORM DID of each change.
@@ -242,9 +238,8 @@ func hashes(releases ...publish.Release) (all []string) {
 		for _, p := range r.Packages {
 			all = append(all, fmt.Sprint(r.Version, " ", p.ID.Platform, " ", p.ZH))
 		}
-		if r.Evidence != nil {
-			signed, _ := r.Evidence.Signed()
-			all = append(all, fmt.Sprint(r.Version, " ", signed.Origin))
+		if r.Signed != nil {
+			all = append(all, fmt.Sprint(r.Version, " ", r.Signed.Origin))
 		}
 	}
 	slices.Sort(all)
@@ -257,7 +252,7 @@ func TestPush(t *testing.T) {
 	inRegistries(t, func(r *registry) {
 		one := released(r.T, provider, "1.0.0", 3<<20, "linux_amd64", "darwin_arm64")
 		two := released(r.T, provider, "1.1.0+build.1", 100, "linux_amd64")
-		one.Evidence = signed(r.T, "https://example.com/1")
+		one.Signed = signed("https://example.com/1")
 		c := r.pusher()
 
 		sourcetest.Equal(r, len(r.push(c, publish.Options{DryRun: true}, one, two)), 3, "changes of a dry run")
@@ -275,21 +270,21 @@ func TestPush(t *testing.T) {
 
 		// Other evidence that is no better doesn't replace the evidence.
 		otherEvidence := one
-		otherEvidence.Evidence = signed(r.T, "https://example.com/2")
+		otherEvidence.Signed = signed("https://example.com/2")
 		sourcetest.EqualSlices(r, r.push(c, publish.Options{}, otherEvidence, two), nil, "changes with other evidence")
 		sourcetest.EqualSlices(r, c.network.uploads(), nil, "requests with other evidence")
 		sourcetest.EqualSlices(r, r.contents(provider), hashes(one, two), "contents with other evidence")
 
 		// Other contents are refused.
 		other := released(r.T, provider, "1.0.0", 200, "linux_amd64")
-		other.Evidence = signed(r.T, "https://example.com/3")
+		other.Signed = signed("https://example.com/3")
 		c.network.uploads()
 		result, err := publish.Push(r.Context(), c, []publish.Release{other}, publish.Options{Prune: func(sources.PackageID) bool { return true }, DryRun: true})
 		sourcetest.Require(r, differs(err, one, other) && result.Differ == 1, "got %+v, %v", result, err)
 		sourcetest.EqualSlices(r, c.network.uploads(), nil, "requests after a refusal")
 		sourcetest.EqualSlices(r, r.push(c, publish.Options{Replace: true}, other), []string{"1.0.0 linux_amd64 replaced"}, "changes")
 		both := one
-		both.Packages, both.Evidence = []publish.Package{other.Packages[0], one.Packages[1]}, other.Evidence
+		both.Packages, both.Signed = []publish.Package{other.Packages[0], one.Packages[1]}, other.Signed
 		sourcetest.EqualSlices(r, r.contents(provider), hashes(both, two), "contents after a replacement")
 
 		// What the mirror doesn't have is removed.
@@ -387,7 +382,7 @@ func TestKilledPusher(t *testing.T) {
 		name := fmt.Sprintf("example.com/acme/widget-%d", n)
 		one := released(t, name, "1.0.0", 10, "linux_amd64", "darwin_arm64")
 		two := released(t, name, "1.1.0", 10, "linux_amd64")
-		one.Evidence = signed(t, "https://example.com/1")
+		one.Signed = signed("https://example.com/1")
 		ctx, cancel := context.WithCancel(t.Context())
 		requests := &interrupted{RoundTripper: w.Client().Transport, n: n}
 		requests.do = func() {

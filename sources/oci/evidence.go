@@ -97,7 +97,11 @@ func contained(manifest v1.Manifest) (*sources.Signed, error) {
 }
 
 // pushEvidence stores the evidence for the index of a version, before that.
-func (m *Mirror) pushEvidence(ctx context.Context, r Repository, of v1.Descriptor, files evidence.Files) error {
+func (m *Mirror) pushEvidence(ctx context.Context, r Repository, of v1.Descriptor, s *sources.Signed) error {
+	files, err := evidence.Pack(s)
+	if err != nil {
+		return err
+	}
 	manifest := newManifest(typeEvidence)
 	manifest.Subject = &of
 	manifest.Annotations = map[string]string{v1.AnnotationCreated: time.Now().UTC().Format(time.RFC3339Nano)}

@@ -16,7 +16,6 @@ import (
 	"time"
 
 	"github.com/larder-cli/larder/sources"
-	"github.com/larder-cli/larder/sources/evidence"
 	"github.com/larder-cli/larder/sources/fetch"
 	"github.com/larder-cli/larder/sources/oci"
 	"github.com/larder-cli/larder/sources/sourcetest"
@@ -165,9 +164,8 @@ func TestOtherHost(t *testing.T) {
 	w := sourcetest.New(t)
 	w.OCI().Login("writer", "a-secret-password", true)
 	p := newPusher(t, w, writer)
-	files, err := evidence.Pack(&sources.Signed{Sums: []byte("x"), Signature: []byte("y"), Keys: []sources.Key{{Armor: "z"}}})
-	check(t, err)
-	check(t, p.put(oci.Change{Add: []oci.Added{added("linux_amd64", 100)}, Signed: &files}))
+	signed := &sources.Signed{Sums: []byte("x"), Signature: []byte("y"), Keys: []sources.Key{{Armor: "z"}}}
+	check(t, p.put(oci.Change{Add: []oci.Added{added("linux_amd64", 100)}, Signed: signed}))
 	other := httptest.NewUnstartedServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 		sent := r.Header.Get("Authorization") + r.Header.Get("Cookie")
 		t.Errorf("%s %s with %q", r.Method, r.URL, sent)

@@ -15,7 +15,6 @@ import (
 	v1 "github.com/opencontainers/image-spec/specs-go/v1"
 
 	"github.com/larder-cli/larder/sources"
-	"github.com/larder-cli/larder/sources/evidence"
 	"github.com/larder-cli/larder/sources/fetch"
 )
 
@@ -23,7 +22,7 @@ import (
 type Change struct {
 	Add    []Added            // replaces packages for the same platforms
 	Remove []sources.Platform // if nothing is left, the version is removed
-	Signed *evidence.Files    // nil keeps the evidence
+	Signed *sources.Signed    // nil keeps the evidence
 }
 
 // An Added is a package to store.
@@ -110,14 +109,10 @@ func (m *Mirror) Put(ctx context.Context, p sources.Provider, v sources.Version,
 	now := encode(v1.MediaTypeImageIndex, typeProvider, index)
 	signed, changed := c.Signed, now.Digest != was.digest
 	if signed == nil && was.digest != "" && changed && !replaced { // it stays, as far as it can be read
-		if kept, err := m.signed(ctx, r, was); err == nil && kept != nil {
-			if files, err := evidence.Pack(kept); err == nil {
-				signed = &files
-			}
-		}
+		signed, _ = m.signed(ctx, r, was)
 	}
 	if signed != nil {
-		err = m.pushEvidence(ctx, r, now.Descriptor, *signed)
+		err = m.pushEvidence(ctx, r, now.Descriptor, signed)
 	}
 	if err != nil || !changed {
 		return err

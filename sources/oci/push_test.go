@@ -18,7 +18,6 @@ import (
 	"time"
 
 	"github.com/larder-cli/larder/sources"
-	"github.com/larder-cli/larder/sources/evidence"
 	"github.com/larder-cli/larder/sources/fetch"
 	"github.com/larder-cli/larder/sources/oci"
 	"github.com/larder-cli/larder/sources/sourcetest"
@@ -190,9 +189,8 @@ func TestEvidenceStays(t *testing.T) {
 				}
 				p := newPusher(t, w, oci.Access{})
 				for _, origin := range []string{"https://example.com/1", "https://example.com/2"} {
-					files, err := evidence.Pack(&sources.Signed{Sums: []byte("x"), Signature: bytes.Repeat([]byte("y"), 70<<10), Keys: []sources.Key{{Armor: "z"}}, Origin: origin})
-					check(t, err)
-					check(t, p.put(oci.Change{Add: []oci.Added{linux, darwin}, Signed: &files}))
+					signed := &sources.Signed{Sums: []byte("x"), Signature: bytes.Repeat([]byte("y"), 70<<10), Keys: []sources.Key{{Armor: "z"}}, Origin: origin}
+					check(t, p.put(oci.Change{Add: []oci.Added{linux, darwin}, Signed: signed}))
 				}
 				check(t, newPusher(t, w, oci.Access{}).put(test.change))
 				r, err := open(t, w, oci.Access{}).Release(t.Context(), sourcetest.Address(t, provider), sourcetest.Number(t, "1.0.0"))
@@ -264,13 +262,12 @@ func TestRequestsOfPush(t *testing.T) {
 	w := sourcetest.New(t)
 	id := sourcetest.Address(t, provider)
 	linux, darwin, other := added("linux_amd64", 3<<20), added("darwin_arm64", 3<<20), added("linux_amd64", 100)
-	files, err := evidence.Pack(&sources.Signed{Sums: []byte("x"), Signature: []byte("y"), Keys: []sources.Key{{Armor: "z"}}})
-	check(t, err)
-	push := func(want string, p *pusher, version string, files *evidence.Files, all ...oci.Added) { // the last one
+	signed := &sources.Signed{Sums: []byte("x"), Signature: []byte("y"), Keys: []sources.Key{{Armor: "z"}}}
+	push := func(want string, p *pusher, version string, signed *sources.Signed, all ...oci.Added) { // the last one
 		t.Helper()
 		v := sourcetest.Number(t, version)
 		_, _ = p.Look(t.Context(), id, v, all)
-		check(t, put(t, p.Mirror, id, v, oci.Change{Add: all[len(all)-1:], Signed: files}))
+		check(t, put(t, p.Mirror, id, v, oci.Change{Add: all[len(all)-1:], Signed: signed}))
 		sourcetest.Equal(t, strings.ReplaceAll(p.requests(), version, "TAG"), want)
 	}
 	const look, store = "GET manifests/TAG 1, ", "PUT manifests/ 1, PUT manifests/TAG 1"
@@ -283,13 +280,13 @@ func TestRequestsOfPush(t *testing.T) {
 	push(look+"GET referrers/ 1, HEAD blobs/ 1, POST blobs/ 1, PUT blobs/ 1, "+store, second, "2.0.0", nil, darwin, other)
 	const more = "PUT manifests/ 2, PUT manifests/TAG 1"
 	push("GET manifests/2.0.0 1, "+look+"GET tags/list 1, HEAD blobs/ 5, POST blobs/ 4, PUT blobs/ 4, "+more,
-		second, "3.0.0", &files, other)
+		second, "3.0.0", signed, other)
 	push("GET manifests/ 1, "+look+"GET referrers/ 1, HEAD blobs/ 5, "+more, second, "3.0.0", nil, other, darwin)
 
 	// A process that doesn't know whether the registry knows referrers also stores them under a tag.
 	w = sourcetest.New(t)
 	push("GET manifests/ 1, "+look+"GET tags/list 1, HEAD blobs/ 5, POST blobs/ 5, PUT blobs/ 5, PUT manifests/ 3, PUT manifests/TAG 1",
-		newPusher(t, w, oci.Access{}), "1.0.0", &files, linux)
+		newPusher(t, w, oci.Access{}), "1.0.0", signed, linux)
 }
 
 // lease checks the text of the lease.
@@ -370,9 +367,8 @@ func TestMounts(t *testing.T) {
 func TestOtherReferrers(t *testing.T) {
 	w := sourcetest.New(t)
 	p, address := newPusher(t, w, oci.Access{}), sourcetest.Address(t, provider)
-	files, err := evidence.Pack(&sources.Signed{Sums: []byte("x"), Signature: []byte("y"), Keys: []sources.Key{{Armor: "z"}}})
-	check(t, err)
-	check(t, p.put(oci.Change{Add: []oci.Added{added("linux_amd64", 100)}, Signed: &files}))
+	signed := &sources.Signed{Sums: []byte("x"), Signature: []byte("y"), Keys: []sources.Key{{Armor: "z"}}}
+	check(t, p.put(oci.Change{Add: []oci.Added{added("linux_amd64", 100)}, Signed: signed}))
 	resp, err := w.Client().Get("https://" + w.OCI().Host + "/v2/mirror/" + provider + "/manifests/1.0.0")
 	check(t, err)
 	defer resp.Body.Close()

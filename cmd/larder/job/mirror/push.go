@@ -155,7 +155,8 @@ func readPublishable(ctx context.Context, m *site.Root, typed string, patterns [
 	}
 	for i := range all.releases {
 		r := &all.releases[i]
-		if r.Evidence, err = evidenceFiles(dir, r.Release); err != nil {
+		r.Signed, err = evidence.Of(dir, r.Provider, r.Version)
+		if err != nil && !errors.Is(err, sources.ErrNotFound) {
 			m.Output.Warn("the evidence for %s is not pushed: %v", r.Release, err)
 		}
 	}
@@ -176,17 +177,4 @@ func unfit(e builder.Entry, zh sources.Hash, inside bool, typed string) error {
 		return hintDamage(&sources.PackageError{ID: e.ID, Err: err}, typed)
 	}
 	return nil
-}
-
-// evidenceFiles returns the evidence that a mirror has for a release, or nil if it has none.
-func evidenceFiles(dir string, r sources.Release) (*evidence.Files, error) {
-	signed, err := evidence.Of(dir, r.Provider, r.Version)
-	if err != nil {
-		if errors.Is(err, sources.ErrNotFound) {
-			err = nil
-		}
-		return nil, err
-	}
-	files, err := evidence.Pack(signed)
-	return &files, err
 }
