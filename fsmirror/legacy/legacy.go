@@ -34,14 +34,8 @@ import (
 type Options struct {
 	Engine   sources.Engine   // whose rules for names apply
 	Prefix   string           // HOST/NAMESPACE of packages without one; may be empty
-	As       *As              // identity of all packages, instead of the names; may be nil
+	As       *sources.Release // of all packages, instead of the names; may be nil
 	Platform sources.Platform // of packages without one; may be zero
-}
-
-// As is a provider and version that override the names.
-type As struct {
-	Provider sources.Provider
-	Version  sources.Version
 }
 
 // A Kind is the form in which a package was found.

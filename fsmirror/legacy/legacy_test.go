@@ -79,10 +79,10 @@ func told(dir string, f legacy.Findings) string {
 	return strings.ReplaceAll(filepath.ToSlash(b.String()), filepath.ToSlash(dir)+"/", "")
 }
 
-func as(t *testing.T, version string) *legacy.As {
+func as(t *testing.T, version string) *sources.Release {
 	t.Helper()
 	p, v := sourcetest.Address(t, "example.com/acme/foo"), sourcetest.Number(t, version)
-	return &legacy.As{Provider: p, Version: v}
+	return &sources.Release{Provider: p, Version: v}
 }
 
 func TestFind(t *testing.T) {
@@ -209,8 +209,8 @@ func put(t *testing.T, dir string) ([]byte, sources.Stored) {
 	b := sourcetest.Must(builder.Open(t.Context(), t.TempDir(), builder.Options{}))(t)
 	defer b.Close()
 	stored := sourcetest.Must(found.Candidates[0].Put(t.Context(), b))(t)
-	contents := sourcetest.Must(found.Candidates[0].Contents(t.Context()))(t)
-	sourcetest.Equal(t, contents.H1, stored.H1, "contents of the candidate")
+	h1 := sourcetest.Must(found.Candidates[0].H1(t.Context()))(t)
+	sourcetest.Equal(t, h1, stored.H1, "contents of the candidate")
 	return sourcetest.ReadFile(t, stored.Dir), stored
 }
 

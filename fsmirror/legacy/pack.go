@@ -69,25 +69,14 @@ func (c Candidate) fetch(ctx context.Context, stage sources.Stage) (from sources
 	return from, by, err
 }
 
-// Contents returns the contents of the package, as they would be stored.
-func (c Candidate) Contents(ctx context.Context) (contents sources.Contents, err error) {
+// H1 returns the hash of the contents of the package, as they would be stored.
+func (c Candidate) H1(ctx context.Context) (sources.Hash, error) {
 	if c.Kind == Archive {
-		contents, _, err = archive.Read(ctx, c.Path)
-	} else {
-		contents, err = archive.Receive(ctx, c.receive, archive.Dest{}, archive.Limits{})
+		contents, _, err := archive.Read(ctx, c.Path)
+		return contents.H1, sources.InPackage(c.ID, err)
 	}
-	return contents, sources.InPackage(c.ID, err)
-}
-
-// receive opens the executable, see [sources.Files].
-func (c Candidate) receive(yield func(sources.Incoming, error) bool) {
-	in, _, err := disk.OpenFile(c.Path)
-	if err != nil {
-		yield(sources.Incoming{}, err)
-		return
-	}
-	defer in.Close()
-	yield(sources.Incoming{Path: filepath.Base(c.Path), Executable: true, Data: in}, nil)
+	sum, _, err := disk.HashFile(ctx, c.Path, archive.MaxSize)
+	return archive.H1([]sources.File{{Path: filepath.Base(c.Path), SHA256: sum}}), sources.InPackage(c.ID, err)
 }
 
 // packedAt is the modification time of all packed files: the earliest that zip

@@ -123,7 +123,7 @@ func newImporting(ctx context.Context, s *site.Site, request LegacyRequest) (*im
 
 // parseAs parses ADDRESS@VERSION. The namespace is required, because most old providers
 // without a namespace are not from HashiCorp.
-func parseAs(text string, e sources.Engine) (*legacy.As, error) {
+func parseAs(text string, e sources.Engine) (*sources.Release, error) {
 	address, version, ok := sources.CutVersion(text)
 	if !ok || !strings.Contains(address, "/") {
 		return nil, fmt.Errorf("is [HOST/]NAMESPACE/TYPE@VERSION, not %q", text)
@@ -141,7 +141,7 @@ func parseAs(text string, e sources.Engine) (*legacy.As, error) {
 	case v.String() == "0.0.0":
 		return nil, errors.New("terraform and tofu never choose version 0.0.0")
 	}
-	return &legacy.As{Provider: p, Version: v}, nil
+	return &sources.Release{Provider: p, Version: v}, nil
 }
 
 // apart fails if packages would be written to a part of the mirror that is also imported from.
@@ -217,11 +217,11 @@ func (im *importing) importOne(ctx context.Context, c legacy.Candidate, news boo
 	}
 	stored, how := im.proven(c), imported
 	if there.Dir != "" {
-		contents, err := c.Contents(ctx)
+		h1, err := c.H1(ctx)
 		if err != nil {
 			return err
 		}
-		switch same := contents.H1 == there.H1; {
+		switch same := h1 == there.H1; {
 		case same && !news:
 			stored.Dir, stored.H1 = there.Dir, there.H1
 			im.told(c, job.AlreadyThere, stored)
