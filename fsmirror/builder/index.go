@@ -76,8 +76,6 @@ func (b *Builder) index(ctx context.Context, how indexing, dry bool) (*plan, err
 		err = errors.Join(err, b.dir.SyncDirs(ctx))
 		return &plan{leftOut: p.leftOut}, disk.Explain(err, b.opts.Place)
 	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
 	return p, disk.Explain(b.settle(ctx), b.opts.Place)
 }
 
@@ -474,10 +472,8 @@ func (b *Builder) locate(of sources.Release) {
 // apply writes the records, syncs the evidence, and then carries out the steps. After an error, it carries out those
 // for other directories.
 func (b *Builder) apply(ctx context.Context, steps []step) error {
-	b.mu.Lock()
-	defer b.mu.Unlock()
 	errs := []error{b.writeRecords(ctx)}
-	if b.changed {
+	if b.isChanged() {
 		sync := func(evidence *disk.Dir) error { return evidence.SyncTree(ctx) } // it was written without syncing
 		if err := store.Within(b.own, "evidence", sync); err != nil {
 			return errors.Join(append(errs, err)...)
@@ -507,22 +503,18 @@ func (b *Builder) apply(ctx context.Context, steps []step) error {
 	return errors.Join(errs...)
 }
 
-// write replaces a document by rename. The caller holds b.mu.
+// write replaces a document by rename. After an error, the scratch directory may contain the rest until the end.
 func (b *Builder) write(name string, data []byte) error {
 	dir, err := b.dir.MakeSub(path.Dir(name))
 	if err != nil {
 		return err
 	}
 	defer dir.Close()
-	const document = "document" // only one is written at a time
-	err = store.WriteFile(b.work.Dir, document, 0o644, bytes.NewReader(data))
-	if err == nil {
-		err = disk.Rename(b.work.Dir, document, dir, path.Base(name))
+	made := b.work.Name()
+	if err := store.WriteFile(b.work.Dir, made, 0o644, bytes.NewReader(data)); err != nil {
+		return err
 	}
-	if err != nil {
-		_ = b.work.Remove(document)
-	}
-	return err
+	return disk.Rename(b.work.Dir, made, dir, path.Base(name))
 }
 
 // resolve returns the path of the file in the mirror that a URL in a document refers
@@ -536,8 +528,17 @@ func resolve(doc, text string) (file string, ok bool) {
 	return file, filepath.IsLocal(filepath.FromSlash(file))
 }
 
-// change creates the file that marks unfinished changes. The caller holds b.mu.
+// isChanged reports whether some changes may not be on the disk yet.
+func (b *Builder) isChanged() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.changed
+}
+
+// change creates the file that marks unfinished changes.
 func (b *Builder) change() error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
 	if b.changed {
 		return nil
 	}
@@ -555,8 +556,9 @@ func (b *Builder) change() error {
 // settle returns when everything is on the disk, and then removes the file that marks
 // unfinished changes. All files have been synced before: packages
 // and documents before their rename, evidence by [Builder.apply].
-// The caller holds b.mu.
 func (b *Builder) settle(ctx context.Context) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
 	if !b.changed {
 		return nil
 	}

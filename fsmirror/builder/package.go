@@ -296,12 +296,8 @@ func (b *Builder) newEvidence() *store.Evidence {
 			b.warn(err)
 			return store.References(records)
 		},
-		Via: func() (*disk.Scratch, error) { return b.work, nil },
-		Before: func(sources.Release, *sources.Signed) error {
-			b.mu.Lock()
-			defer b.mu.Unlock()
-			return b.change()
-		},
+		Via:    func() (*disk.Scratch, error) { return b.work, nil },
+		Before: func(sources.Release, *sources.Signed) error { return b.change() },
 	}
 }
 
@@ -434,10 +430,7 @@ func (t *tx) move(in *disk.Dir, name string) error {
 		err := &fs.PathError{Op: "replace", Path: t.at.Path(), Err: syscall.EISDIR}
 		return sources.WithHint(error(err), "move or remove the directory")
 	}
-	b.mu.Lock()
-	err := b.change()
-	b.mu.Unlock()
-	if err != nil {
+	if err := b.change(); err != nil {
 		return err
 	}
 	if !t.at.Unpacked() { // a rename replaces a file

@@ -118,10 +118,7 @@ func (b *Builder) Prune(ctx context.Context, p *Plan) (gone []Entry, err error) 
 		return nil, err
 	}
 	defer b.busy.Release(everything)
-	b.mu.Lock()
-	changed := b.changed
-	b.mu.Unlock()
-	if len(p.Remove) == 0 && !changed {
+	if len(p.Remove) == 0 && !b.isChanged() {
 		return nil, nil
 	}
 	for _, e := range p.Remove { // a process that is killed then loses none of the removals
@@ -144,10 +141,8 @@ func (b *Builder) Prune(ctx context.Context, p *Plan) (gone []Entry, err error) 
 		}
 		gone = append(gone, e)
 	}
-	errs = append(errs, b.tidy(context.WithoutCancel(ctx), gone), b.writeRecords(ctx))
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return gone, errors.Join(append(errs, b.settle(ctx))...)
+	errs = append(errs, b.tidy(context.WithoutCancel(ctx), gone), b.writeRecords(ctx), b.settle(ctx))
+	return gone, errors.Join(errs...)
 }
 
 // leaveOut makes the index name all archives except those that will be removed.
@@ -163,8 +158,6 @@ func (b *Builder) leaveOut(ctx context.Context, going []Entry) error {
 	if err != nil {
 		return err
 	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
 	return errors.Join(b.change(), b.dir.SyncDirs(ctx))
 }
 
