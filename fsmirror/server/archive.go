@@ -84,13 +84,12 @@ func (x *exchange) await() (*os.File, fs.FileInfo, error) {
 		return nil, nil, nil
 	}
 	x.served.Fetched = true
-	a := x.fetch(x.id)
-	defer a.leave()
-	from, size, err := a.reader(ctx, x.r.Header.Get("Range") != "", x.r.ProtoAtLeast(1, 1))
+	from, size, err := x.fetch(x.id).reader(ctx, x.r.Header.Get("Range") != "", x.r.ProtoAtLeast(1, 1))
 	if err == nil && from == nil {
 		return x.openAllowed()
 	}
 	if err == nil {
+		defer from.Close()
 		x.archiveHeaders()
 		if size > 0 {
 			x.w.Header().Set("Content-Length", strconv.FormatInt(size, 10))
@@ -106,8 +105,8 @@ func (x *exchange) await() (*os.File, fs.FileInfo, error) {
 // mostFetch is how long fetching an archive may take. Upstream has its own limits for servers that send nothing.
 const mostFetch = 2 * time.Hour
 
-// fetch returns the arrival of an archive, which the caller must leave. It begins one unless the archive arrives
-// already. It doesn't depend on the client that asked first.
+// fetch returns the arrival of an archive. It begins one unless the archive arrives already. It doesn't depend on the
+// client that asked first.
 func (s *Server) fetch(id sources.PackageID) *Arrival {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -125,7 +124,6 @@ func (s *Server) fetch(id sources.PackageID) *Arrival {
 			a.end(err)
 		})
 	}
-	a.enter()
 	return a
 }
 

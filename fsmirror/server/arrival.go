@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"io/fs"
 	"os"
 	"sync"
 
@@ -15,10 +16,7 @@ import (
 type Arrival struct {
 	mu       sync.Mutex
 	changed  chan struct{} // closed and replaced by each change
-	users    int           // the fetch, and the clients
-	file     *os.File      // of the stage, readable even when the mirror removes it; nil before it has bytes
-	done     int64         // bytes in it
-	size     int64         // of the archive; 0 if unknown
+	now      sources.Arriving
 	ended    bool
 	err      error
 	restarts int
@@ -30,23 +28,7 @@ const heldBack = 64 << 10
 
 var errRestarted = errors.New("the download began again")
 
-func newArrival() *Arrival { return &Arrival{changed: make(chan struct{}), users: 1} }
-
-// enter adds a client, which must leave.
-func (a *Arrival) enter() {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.users++
-}
-
-// leave closes the file after the last user has left.
-func (a *Arrival) leave() {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if a.users--; a.users == 0 && a.file != nil {
-		_ = a.file.Close() // it was only read
-	}
-}
+func newArrival() *Arrival { return &Arrival{changed: make(chan struct{})} }
 
 // change changes the arrival and wakes those who wait.
 func (a *Arrival) change(do func()) {
@@ -58,25 +40,19 @@ func (a *Arrival) change(do func()) {
 }
 
 // Observe is a [sources.Observer] of the transaction that fetches the archive.
-func (a *Arrival) Observe(now sources.Arriving) (err error) {
+func (a *Arrival) Observe(now sources.Arriving) error {
 	a.change(func() {
-		if a.file != nil && now.Done == 0 { // its readers fail
-			_ = a.file.Close()
-			a.file = nil
-			a.restarts++
+		if a.now.Done > 0 && now.Done == 0 {
+			a.restarts++ // its readers fail
 		}
-		if a.file == nil && now.Done > 0 {
-			a.file, _, err = disk.OpenFile(now.Path)
-		}
-		a.done, a.size = now.Done, now.Size
+		a.now = now
 	})
-	return err
+	return nil
 }
 
 // end says that the archive is in the mirror, or why it isn't.
 func (a *Arrival) end(err error) {
 	a.change(func() { a.ended, a.err = true, err })
-	a.leave()
 }
 
 // await returns once ready returns true, or an error. It calls it with the lock, now and after each change.
@@ -99,14 +75,21 @@ func (a *Arrival) await(ctx context.Context, ready func() (bool, error)) error {
 
 // reader returns a reader once there are bytes for it, and the size of the archive, or 0 if that is unknown. The reader is
 // nil once the archive is in the mirror: for a client that wants only a part, for one that would take an archive of unknown
-// size for complete when it fails (HTTP/1.0 ends a body by closing the connection), and if the archive was on this machine
-// already.
+// size for complete when it fails (HTTP/1.0 ends a body by closing the connection), and if it was there before the client
+// could get a part.
 func (a *Arrival) reader(ctx context.Context, part, seesFailure bool) (r *reader, size int64, err error) {
 	err = a.await(ctx, func() (bool, error) {
-		if a.err == nil && a.file != nil && (a.ended || a.done > heldBack) && !part && (a.size > 0 || seesFailure) {
-			r, size = &reader{ctx: ctx, of: a, file: a.file, generation: a.restarts}, a.size
+		if a.ended || a.now.Done <= heldBack || part || a.now.Size == 0 && !seesFailure {
+			return a.ended, a.err
 		}
-		return a.ended || r != nil, a.err
+		f, _, err := disk.OpenFile(a.now.Path) // readable even when the mirror moves it
+		if errors.Is(err, fs.ErrNotExist) {
+			return false, nil // which it has just done
+		}
+		if err == nil {
+			r, size = &reader{ctx: ctx, of: a, file: f, generation: a.restarts}, a.now.Size
+		}
+		return true, err
 	})
 	return r, size, err
 }
@@ -115,8 +98,8 @@ func (a *Arrival) reader(ctx context.Context, part, seesFailure bool) (r *reader
 type reader struct {
 	ctx        context.Context
 	of         *Arrival
-	file       *os.File
-	generation int // of the file
+	file       *os.File // of the stage
+	generation int      // of the file
 	at         int64
 }
 
@@ -125,13 +108,13 @@ func (r *reader) Read(p []byte) (int, error) {
 	var until int64 // bytes that may be read
 	err := r.of.await(r.ctx, func() (bool, error) {
 		a := r.of
-		switch until = a.done - heldBack; {
+		switch until = a.now.Done - heldBack; {
 		case a.err != nil:
 			return false, a.err
 		case a.restarts != r.generation:
 			return false, errRestarted
 		case a.ended:
-			until = a.done
+			until = a.now.Done
 		}
 		return a.ended || r.at < until, nil
 	})
@@ -151,3 +134,6 @@ func (r *reader) Read(p []byte) (int, error) {
 	}
 	return n, err
 }
+
+// Close closes the file.
+func (r *reader) Close() error { return r.file.Close() }

@@ -160,30 +160,6 @@ func TestMemoryOfVersions(t *testing.T) {
 	}
 }
 
-// The file of an archive is open until the last client has left, unless the download begins again.
-func TestArrivalClosesItsFiles(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "partial")
-	sourcetest.Check(t, os.WriteFile(path, []byte("a"), 0o644))
-	closed := func(f *os.File) bool {
-		_, err := f.ReadAt(make([]byte, 1), 0)
-		return errors.Is(err, os.ErrClosed)
-	}
-	a := newArrival()
-	a.enter()
-	sourcetest.Check(t, a.Observe(sources.Arriving{Size: 1}))
-	sourcetest.Expect(t, a.file == nil, "open before it has bytes")
-	sourcetest.Check(t, a.Observe(sources.Arriving{Path: path, Done: 1}))
-	first := a.file
-	sourcetest.Expect(t, !closed(first), "closed before it is used")
-	sourcetest.Check(t, a.Observe(sources.Arriving{Path: path}))
-	sourcetest.Check(t, a.Observe(sources.Arriving{Path: path, Done: 1}))
-	sourcetest.Expect(t, closed(first) && !closed(a.file), "open after the download began again")
-	a.end(nil)
-	sourcetest.Expect(t, !closed(a.file), "closed while a client reads it")
-	a.leave()
-	sourcetest.Expect(t, closed(a.file), "open after the last client has left")
-}
-
 // A client gets an error, and not the end of the archive, if a program has shortened the file.
 func TestShortenedArrival(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "partial")
@@ -192,6 +168,7 @@ func TestShortenedArrival(t *testing.T) {
 	sourcetest.Check(t, a.Observe(sources.Arriving{Path: path, Done: heldBack + 2}))
 	r, _, err := a.reader(t.Context(), false, true)
 	sourcetest.Check(t, err)
+	defer r.Close()
 	_, err = io.ReadAll(r)
 	sourcetest.ErrorIs(t, err, io.ErrUnexpectedEOF)
 	a.end(err)
