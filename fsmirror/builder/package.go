@@ -105,16 +105,17 @@ func (b *Builder) learn(id sources.PackageID, f store.Facts) {
 	}
 }
 
-// knows completes a record without proof by what is known about the same contents.
-func (b *Builder) knows(id sources.PackageID, r record) record {
-	if f, err := b.known.Of(id); err == nil && !f.Imported && f.H1 == r.H1 && (r.ZH == "" || f.ZH == r.ZH) {
-		f.Since, f.Sums = r.Since, r.Sums
-		if !b.hasEvidence(id) { // it is in another store
-			f.Evidence = ""
-		}
-		r.Facts = f
+// knows completes facts without proof by what is known about the same contents.
+func (b *Builder) knows(id sources.PackageID, is store.Facts) store.Facts {
+	f, err := b.known.Of(id)
+	if err != nil || f.Imported || f.H1 != is.H1 || is.ZH != "" && f.ZH != is.ZH {
+		return is
 	}
-	return r
+	f.Since, f.Sums = is.Since, is.Sums
+	if !b.hasEvidence(id) { // it is in another store
+		f.Evidence = ""
+	}
+	return f
 }
 
 // mark returns the fingerprint of a package: the fingerprint of its files, see
@@ -186,37 +187,37 @@ func (b *Builder) remembered(ctx context.Context, at fsmirror.Package, opts List
 	case !opts.Hash && (isNew || !opts.Again):
 		return record{}, nil
 	}
-	fresh, _, err := hash(ctx, at.Path())
-	if err != nil {
-		return record{}, err
-	}
+	is, _, err := hash(ctx, at.Path())
+	fresh := record{Facts: is, Mark: now}
 	switch {
+	case err != nil:
+		return record{}, err
 	case isNew:
 		fresh.Since = b.opts.Now().UTC()
-		fresh = b.knows(at.ID, fresh)
-	case old.Same(fresh.Facts):
-		fresh = old
+		fresh.Facts = b.knows(at.ID, fresh.Facts)
+	case old.Same(is):
+		fresh.Facts = old.Facts
 	default: // damage is never recorded
-		fresh.differs, fresh.Mark = cmp.Or(old.ZH, old.H1), now
+		fresh.differs = cmp.Or(old.ZH, old.H1)
 		return fresh, nil
 	}
-	fresh.Mark = now
 	b.note(at, fresh)
 	return fresh, nil
 }
 
 // hash reads and hashes a package.
-func hash(ctx context.Context, path string) (record, sources.Contents, error) {
+func hash(ctx context.Context, path string) (f store.Facts, c sources.Contents, err error) {
 	info, err := os.Stat(path)
-	if err != nil {
-		return record{}, sources.Contents{}, err
+	switch {
+	case err != nil:
+		return f, c, err
+	case info.IsDir():
+		c, err = archive.Hash(ctx, path)
+		return store.Facts{H1: c.H1}, c, err
 	}
-	if info.IsDir() {
-		contents, err := archive.Hash(ctx, path)
-		return record{Facts: store.Facts{H1: contents.H1}}, contents, err
-	}
-	contents, zh, err := archive.Read(ctx, path)
-	return record{Facts: store.Facts{H1: contents.H1, ZipH1: contents.ZipH1, ZH: zh}}, contents, err
+	c, f.ZH, err = archive.Read(ctx, path)
+	f.H1, f.ZipH1 = c.H1, c.ZipH1
+	return f, c, err
 }
 
 // stored describes a package. Evidence that was put into the mirror since the package was

@@ -118,29 +118,26 @@ func (v *verifier) subjects(packages []fsmirror.Package) (all []store.Subject) {
 
 func (v *verifier) subject(e Entry) store.Subject {
 	s := store.Subject{ID: e.ID, Path: e.Path, Dir: e.at.Path(), Size: e.Size}
-	read := record{}
+	before := ""
 	s.Read = func(ctx context.Context) (store.Facts, error) {
-		before, _ := mark(e.at)
-		fresh, contents, err := hash(ctx, e.at.Path())
+		before, _ = mark(e.at)
+		now, contents, err := hash(ctx, e.at.Path())
 		if err == nil {
 			_, err = archive.ExecutableIn(contents, e.ID.Provider.Type)
 		}
-		if err == nil {
-			read = record{Facts: fresh.Facts, Mark: before}
-		}
-		return fresh.Facts, err
+		return now, err
 	}
 	s.Recorded = func(now store.Facts) ([]store.Facts, error) {
 		old, err := v.recall(e.at)
 		if err != nil {
-			old = v.knows(e.ID, record{Facts: now})
+			old.Facts = v.knows(e.ID, now)
 		}
 		return []store.Facts{old.Facts}, err
 	}
 	if e.Unpacked {
 		s.Start = func() error { return archive.Startable(e.at.Path(), e.ID) }
 	}
-	s.Done = func(result store.Verified) { v.done(e, read, result) }
+	s.Done = func(result store.Verified) { v.done(e, record{Facts: result.Now, Mark: before}, result) }
 	return s
 }
 
