@@ -103,14 +103,10 @@ func (opts CreateOptions) checkArchives(dir string, unpacked []sources.PackageID
 // prove returns an error unless the evidence in a mirror verifies its packages, and the
 // caller accepts them.
 func (opts CreateOptions) prove(ctx context.Context, dir string, m Manifest) error {
-	signed := map[sources.Release]*sources.Signed{}
-	for _, e := range m.Evidence {
-		signed[e.Release] = e.signed
-	}
 	var all []sources.Stored
 	var errs []error
 	for _, p := range m.Packages {
-		v, err := p.verified(ctx, opts.Judge, signed[p.ID.Release()])
+		v, err := p.verified(ctx, opts.Judge, m.Signed(p.ID.Release()))
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}

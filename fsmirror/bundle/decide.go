@@ -57,7 +57,7 @@ func (in *importer) decide(ctx context.Context) error {
 // mirror merges it when it stores the package: there, better evidence stays.
 func (in *importer) verified(ctx context.Context, p Package) (s sources.Stored, err error) {
 	r := p.ID.Release()
-	signed := in.signed[r]
+	signed := in.bundle.Manifest.Signed(r)
 	var downgrade error
 	if old, _ := in.mirror.Evidence(r.Provider, r.Version); old != nil && !p.Unpacked() {
 		signed, downgrade = in.opts.Judge.Merge(ctx, r.Provider, old, signed)

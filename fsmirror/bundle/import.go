@@ -71,7 +71,6 @@ type importer struct {
 	dir      string
 	bundle   *Bundle
 	mirror   *builder.Builder
-	signed   map[sources.Release]*sources.Signed // evidence in the bundle
 	result   Imported
 	progress progress
 }
@@ -106,13 +105,13 @@ func Import(ctx context.Context, file, dir string, opts ImportOptions) (result I
 
 // verifyOthers verifies the evidence and the payloads, also those that were not requested, and decides what to do with
 // the requested ones. It changes nothing.
-func (in *importer) verifyOthers(ctx context.Context) (err error) {
-	if in.signed, err = in.bundle.Evidence(ctx); err != nil {
+func (in *importer) verifyOthers(ctx context.Context) error {
+	if err := in.bundle.ReadEvidence(ctx); err != nil {
 		return err
 	}
 	var all []sources.Stored
 	for _, p := range in.bundle.Manifest.Packages {
-		s, err := in.bundle.verified(ctx, p, in.opts.Judge, in.signed)
+		s, err := in.bundle.verified(ctx, p, in.opts.Judge)
 		if err != nil {
 			return err
 		}
@@ -194,7 +193,8 @@ func (in *importer) store(ctx context.Context) error {
 	}
 	for i, a := range in.result.Packages {
 		by := sources.Provenance{
-			ZH: a.ZH, Filename: a.ID.Filename(), Origin: in.bundle.name, Proof: a.Proof, Signed: in.signed[a.ID.Release()],
+			ZH: a.ZH, Filename: a.ID.Filename(), Origin: in.bundle.name, Proof: a.Proof,
+			Signed: in.bundle.Manifest.Signed(a.ID.Release()),
 		}
 		if a.Unpacked() { // the rest is claims
 			by = sources.Provenance{Origin: in.bundle.name, Proof: a.Proof, Imported: true}

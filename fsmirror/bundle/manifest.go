@@ -55,7 +55,7 @@ type Evidence struct {
 	Path    string          `json:"path"`  // see [evidence.Path]; determines the release
 	Files   []File          `json:"files"` // in the order of [evidence.Names]
 
-	signed *sources.Signed // nil in a bundle that was read
+	signed *sources.Signed // nil in a bundle whose evidence was not read
 }
 
 // A File is a file in a bundle, or in something that the bundle contains.
@@ -190,11 +190,19 @@ func (m Manifest) PayloadSize() (sum int64) {
 }
 
 // Evidenced reports whether there is evidence for a release.
-func (m Manifest) Evidenced(r sources.Release) bool {
-	_, ok := slices.BinarySearchFunc(m.Evidence, r, func(e Evidence, r sources.Release) int {
+func (m Manifest) Evidenced(r sources.Release) bool { return m.evidence(r).Path != "" }
+
+// Signed returns the evidence for a release, or nil if there is none, or if it was not read or is broken.
+func (m Manifest) Signed(r sources.Release) *sources.Signed { return m.evidence(r).signed }
+
+func (m Manifest) evidence(r sources.Release) (e Evidence) {
+	i, ok := slices.BinarySearchFunc(m.Evidence, r, func(e Evidence, r sources.Release) int {
 		return e.Release.Compare(r)
 	})
-	return ok
+	if ok {
+		e = m.Evidence[i]
+	}
+	return e
 }
 
 // find returns the package that a receiver with this manifest has, and whether it has evidence

@@ -220,19 +220,16 @@ func (b *Bundle) incoming(dir string, files []File) sources.Files {
 	}
 }
 
-// Evidence reads the evidence for the packages, by release. The caller
+// ReadEvidence reads the evidence for the packages, which [Manifest.Signed] then returns. The caller
 // verifies it. Each error is a [store.Finding], unless the bundle cannot be read.
-func (b *Bundle) Evidence(ctx context.Context) (map[sources.Release]*sources.Signed, error) {
-	all := map[sources.Release]*sources.Signed{}
+func (b *Bundle) ReadEvidence(ctx context.Context) error {
 	var problems []error
-	for _, e := range b.Manifest.Evidence {
-		signed, err := b.readEvidence(ctx, e)
-		if err == nil {
-			all[e.Release] = signed
-		}
+	for i := range b.Manifest.Evidence {
+		e, err := &b.Manifest.Evidence[i], error(nil)
+		e.signed, err = b.readEvidence(ctx, *e)
 		problems = append(problems, err)
 	}
-	return all, errors.Join(problems...)
+	return errors.Join(problems...)
 }
 
 // readEvidence reads the evidence for a release. It refuses files that could be parsed in

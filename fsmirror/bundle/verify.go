@@ -31,12 +31,11 @@ func Verify(ctx context.Context, file string, by sources.Judge, report func(done
 	defer b.Close()
 	p := &progress{of: b.Manifest.Size() + b.Manifest.PayloadSize(), report: report}
 	v.Removed = b.Manifest.Removed
-	signed, err := b.Evidence(ctx)
-	if err := v.note(err); err != nil {
+	if err := v.note(b.ReadEvidence(ctx)); err != nil {
 		return v, err
 	}
 	for _, pkg := range b.Manifest.Packages {
-		known, err := b.verified(ctx, pkg, by, signed)
+		known, err := b.verified(ctx, pkg, by)
 		if err == nil {
 			err = b.verifyPackage(ctx, p, pkg)
 		}
@@ -93,10 +92,8 @@ func (p Package) stored(known sources.Proof, worth sources.Report) sources.Store
 }
 
 // verified verifies a package by the evidence in the bundle. The error is a [store.Finding].
-func (b *Bundle) verified(
-	ctx context.Context, p Package, by sources.Judge, signed map[sources.Release]*sources.Signed,
-) (sources.Stored, error) {
-	s := signed[p.ID.Release()]
+func (b *Bundle) verified(ctx context.Context, p Package, by sources.Judge) (sources.Stored, error) {
+	s := b.Manifest.Signed(p.ID.Release())
 	v, err := p.verified(ctx, by, s)
 	if s == nil && b.Manifest.Evidenced(p.ID.Release()) {
 		err = errors.New("its evidence is broken")

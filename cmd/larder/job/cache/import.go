@@ -51,15 +51,9 @@ func Import(ctx context.Context, s *site.Site, files []string) error {
 type importer struct {
 	*job.TargetCache
 	into    *installer.Installer
-	bundles []opened
+	bundles []*bundle.Bundle
 
 	changes []report.Change
-}
-
-// opened is a bundle whose manifest and evidence were read.
-type opened struct {
-	*bundle.Bundle
-	signed map[sources.Release]*sources.Signed
 }
 
 // show prints the result for each package.
@@ -79,14 +73,14 @@ func (im *importer) show(failed int) {
 
 // open opens a file, and reads its manifest and its evidence.
 func (im *importer) open(ctx context.Context, name string) (err error) {
-	var from opened
 	if name, err = im.BundleAt(name); err != nil {
 		return err
 	}
-	if from.Bundle, err = bundle.Open(name); err != nil {
+	from, err := bundle.Open(name)
+	if err != nil {
 		return err
 	}
-	if from.signed, err = from.Evidence(ctx); err != nil {
+	if err := from.ReadEvidence(ctx); err != nil {
 		return errors.Join(err, from.Close())
 	}
 	im.bundles = append(im.bundles, from)
@@ -105,24 +99,25 @@ func (im *importer) acceptAll(ctx context.Context) error {
 	var all []sources.Stored
 	for _, from := range im.bundles {
 		for _, p := range from.Manifest.Packages {
-			all = append(all, im.into.Foresee(ctx, p.ID, p.H1, from.claims(p)))
+			all = append(all, im.into.Foresee(ctx, p.ID, p.H1, claims(from, p)))
 		}
 	}
 	return im.Accept(ctx, all)
 }
 
 // claims returns what a bundle claims about a package. An archive is verified when it is imported.
-func (o opened) claims(p bundle.Package) sources.Provenance {
+func claims(b *bundle.Bundle, p bundle.Package) sources.Provenance {
 	return sources.Provenance{
-		Origin: o.Name(), ZH: p.ZH, Filename: p.ID.Filename(), Signed: o.signed[p.ID.Release()], Imported: p.Unpacked(),
+		Origin: b.Name(), ZH: p.ZH, Filename: p.ID.Filename(),
+		Signed: b.Manifest.Signed(p.ID.Release()), Imported: p.Unpacked(),
 	}
 }
 
 // read imports the packages of a bundle. A package that fails does not stop it.
-func (im *importer) read(ctx context.Context, from opened) error {
+func (im *importer) read(ctx context.Context, from *bundle.Bundle) error {
 	var errs []error
 	for _, p := range from.Manifest.Packages {
-		outcome, err := im.into.Import(ctx, p.ID, p.H1, from.Payload(p), from.claims(p))
+		outcome, err := im.into.Import(ctx, p.ID, p.H1, from.Payload(p), claims(from, p))
 		if err == nil {
 			im.changes = append(im.changes, report.Change{Outcome: outcome, Unchanged: outcome.How != installer.Imported})
 			continue
