@@ -100,7 +100,7 @@ func (l leaseJSON) take(ctx context.Context, in Slot, wait func(holder string)) 
 					"check the conditional writes of the place, and the proxies and caches in front of it")
 			}
 		}
-		if err := sleep(ctx, look); err != nil {
+		if err := fetch.Sleep(ctx, look); err != nil {
 			return err
 		}
 	}
@@ -141,13 +141,4 @@ func parseLease(text string) (l leaseJSON) {
 	_ = json.Unmarshal([]byte(text), &l)
 	l.Holder = fetch.Printable(l.Holder[:min(len(l.Holder), maxHolder)])
 	return l
-}
-
-func sleep(ctx context.Context, d time.Duration) error {
-	select {
-	case <-time.After(d):
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
 }

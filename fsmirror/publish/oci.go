@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/fetch"
 	"github.com/larder-cli/larder/sources/oci"
 )
 
@@ -141,7 +142,7 @@ func (s *tagSlot) Write(ctx context.Context, text string) error {
 		return err
 	}
 	// Another program that has read the tag before should have written it by then.
-	if err := sleep(ctx, min(max(leastSettling, settlingTimes*time.Since(began)), mostSettling)); err != nil {
+	if err := fetch.Sleep(ctx, min(max(leastSettling, settlingTimes*time.Since(began)), mostSettling)); err != nil {
 		return err
 	}
 	err := s.check(ctx, text)

@@ -152,39 +152,27 @@ type job struct {
 	err      error
 }
 
-// errors returns the errors so far.
-func (j *job) errors() error {
+// totals are what the plans of a job say together.
+type totals struct {
+	err     error // the errors so far
+	stores  bool  // whether there is something to store
+	removes bool  // whether there is something to remove; after an error, there is nothing
+	drops   []sources.PackageID
+	bytes   int64 // of the archives to store
+}
+
+func (j *job) totals() (all totals) {
 	errs := []error{j.err}
 	for _, one := range j.plans {
-		errs = append(errs, one.err)
-	}
-	return errors.Join(errs...)
-}
-
-// drops returns what to remove.
-func (j *job) drops() (all []sources.PackageID) {
-	for _, one := range j.plans {
-		all = append(all, one.drop...)
-	}
-	return all
-}
-
-// stores reports whether there is something to store.
-func (j *job) stores() bool {
-	return slices.ContainsFunc(j.plans, func(one plan) bool { return one.stores() || one.list })
-}
-
-// removes reports whether there is something to remove. After an error, there is nothing.
-func (j *job) removes() bool { return j.errors() == nil && (j.rests || len(j.drops()) > 0) }
-
-// bytes returns the size of the archives to store.
-func (j *job) bytes() (sum int64) {
-	for _, one := range j.plans {
+		errs, all.drops = append(errs, one.err), append(all.drops, one.drop...)
+		all.stores = all.stores || one.stores() || one.list
 		for _, pkg := range one.put.Packages {
-			sum += pkg.Size
+			all.bytes += pkg.Size
 		}
 	}
-	return sum
+	all.err = errors.Join(errs...)
+	all.removes = all.err == nil && (j.rests || len(all.drops) > 0)
+	return all
 }
 
 // Push stores the packages and the evidence of a mirror that a target lacks. If some packages fail, it stores the others and
@@ -211,7 +199,7 @@ func Push(ctx context.Context, to Target, releases []Release, opts Options) (Res
 	errs := []error{}
 	for _, j := range all {
 		result.add(j, opts.DryRun)
-		errs = append(errs, j.errors())
+		errs = append(errs, j.totals().err)
 	}
 	slices.SortFunc(result.Changes, func(a, b Change) int { return a.ID.Compare(b.ID) })
 	return result, errors.Join(append(errs, ctx.Err())...)
@@ -271,7 +259,7 @@ func each[T any](p *pusher, ctx context.Context, items []T, f func(int)) {
 
 // plan compares the releases of a provider with the target, and those that the mirror doesn't have if they may be removed.
 func (p *pusher) plan(ctx context.Context, j *job) (in Shelf) {
-	before := j.bytes()
+	before := j.totals().bytes
 	all := slices.Clone(j.releases)
 	j.plans, j.rests = nil, false
 	if in, j.err = p.to.Open(ctx, j.provider); j.err != nil {
@@ -290,7 +278,7 @@ func (p *pusher) plan(ctx context.Context, j *job) (in Shelf) {
 	}
 	j.plans = make([]plan, len(all))
 	each(p, ctx, all, func(i int) { j.plans[i] = p.compare(ctx, in, all[i]) })
-	p.sent(0, j.bytes()-before)
+	p.sent(0, j.totals().bytes-before)
 	return in
 }
 
@@ -342,7 +330,7 @@ func (p *pusher) compare(ctx context.Context, in Shelf, r Release) (one plan) {
 
 // run does a job while it holds the lease of the provider. It plans again, because another pusher may have had the lease.
 func (p *pusher) run(ctx context.Context, j *job) {
-	if !j.stores() && !j.removes() {
+	if all := j.totals(); !all.stores && !all.removes {
 		return
 	}
 	wait := func(holder string) {
@@ -352,14 +340,14 @@ func (p *pusher) run(ctx context.Context, j *job) {
 	}
 	err := Hold(ctx, p.to.Slot(j.provider), p.opts.Holder, wait, func(ctx context.Context) error {
 		in := p.plan(ctx, j)
-		if j.stores() {
+		if j.totals().stores {
 			each(p, ctx, j.plans, func(i int) { p.put(ctx, in, &j.plans[i]) })
 			if err := in.Finish(ctx); err != nil {
 				return err
 			}
 		}
-		if j.removes() && ctx.Err() == nil {
-			if err := in.Remove(ctx, j.drops()); err != nil {
+		if all := j.totals(); all.removes && ctx.Err() == nil {
+			if err := in.Remove(ctx, all.drops); err != nil {
 				return err
 			}
 			j.removed = true

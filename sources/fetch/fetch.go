@@ -125,7 +125,7 @@ func New(opts Options) *Client {
 	}
 	opts.HostsFile = cmp.Or(opts.HostsFile, "Larder's configuration file")
 	if opts.Sleep == nil {
-		opts.Sleep = sleep
+		opts.Sleep = Sleep
 	}
 	c.opts, c.shared = opts, map[bool]http.RoundTripper{false: opts.Transport, true: opts.Transport}
 	if opts.Transport == nil {
@@ -139,7 +139,8 @@ func New(opts Options) *Client {
 	return c
 }
 
-func sleep(ctx context.Context, d time.Duration) error {
+// Sleep waits, unless ctx is done before.
+func Sleep(ctx context.Context, d time.Duration) error {
 	select {
 	case <-time.After(d):
 		return nil
