@@ -42,6 +42,7 @@ const (
 	Added    How = "imported"
 	Replaced How = "replaced"
 	Known    How = "already there"
+	Vouched  How = "already there, signed checksums added" // not by an import of a bundle
 )
 
 // An Arrival is an imported package, or one that the mirror already had.

@@ -114,11 +114,15 @@ func (m Manifest) MarshalJSON() ([]byte, error) { return json.Marshal(json.RawMe
 
 // marks are the first cells of rows, by what was done.
 var marks = map[bundle.How]ui.Span{
-	bundle.Added: ui.Added.Of(" +"), bundle.Replaced: ui.Changed.Of(" ~"), bundle.Known: {Text: "  "},
+	bundle.Added: ui.Added.Of(" +"), bundle.Replaced: ui.Changed.Of(" ~"), bundle.Vouched: ui.Changed.Of(" ~"),
+	bundle.Known: {Text: "  "},
 }
 
 // howText describes what was done, or would be.
 func howText(how bundle.How, planned bool) string {
+	if planned && how == bundle.Vouched {
+		return string(bundle.Known) + ", signed checksums would be added"
+	}
 	return Said(planned && how != bundle.Known, "would be ", "") + string(how)
 }
 

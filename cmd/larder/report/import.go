@@ -25,11 +25,11 @@ type Imported struct {
 	did bundle.How
 }
 
-// ImportedFrom returns what became of a candidate, in words and as a mark.
-func ImportedFrom(c legacy.Candidate, how string, did bundle.How, s sources.Stored) Imported {
+// ImportedFrom returns what became of a candidate, or would.
+func ImportedFrom(c legacy.Candidate, did bundle.How, planned bool, s sources.Stored) Imported {
 	return Imported{
-		PackageID: InJSON(c.ID), How: how, Verification: VerificationOf(s.Report), Kind: string(c.Kind), Path: c.Path,
-		Place: s.Dir, H1: s.H1, did: did,
+		PackageID: InJSON(c.ID), How: howText(did, planned), Verification: VerificationOf(s.Report),
+		Kind: string(c.Kind), Path: c.Path, Place: s.Dir, H1: s.H1, did: did,
 	}
 }
 

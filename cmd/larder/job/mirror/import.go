@@ -15,7 +15,6 @@ import (
 	"github.com/larder-cli/larder/fsmirror/builder"
 	"github.com/larder-cli/larder/fsmirror/bundle"
 	"github.com/larder-cli/larder/fsmirror/legacy"
-	"github.com/larder-cli/larder/installer"
 	"github.com/larder-cli/larder/sources"
 )
 
@@ -163,13 +162,6 @@ func unchanging(dir, path string) error {
 	return report.Usage(sources.WithHint(err, "choose another directory with --to"))
 }
 
-// Origins of packages in a mirror, in addition to alreadyThere.
-const (
-	imported installer.How = "imported"
-	replaced installer.How = "replaced"
-	vouched  installer.How = job.AlreadyThere + ", signed checksums added"
-)
-
 // run imports candidates.
 func (im *importing) run(ctx context.Context, candidates []legacy.Candidate) (err error) {
 	_, statErr := os.Stat(im.dir)
@@ -215,7 +207,7 @@ func (im *importing) importOne(ctx context.Context, c legacy.Candidate, news boo
 	if err != nil {
 		return err
 	}
-	stored, how := im.proven(c), imported
+	stored, how := im.proven(c), bundle.Added
 	if there.Dir != "" {
 		h1, err := c.H1(ctx)
 		if err != nil {
@@ -224,18 +216,18 @@ func (im *importing) importOne(ctx context.Context, c legacy.Candidate, news boo
 		switch same := h1 == there.H1; {
 		case same && !news:
 			stored.Dir, stored.H1 = there.Dir, there.H1
-			im.told(c, job.AlreadyThere, stored)
+			im.told(c, bundle.Known, stored)
 			return nil
 		case other:
 			err := fmt.Errorf("%s exists, in the other layout", there.Dir)
 			return sources.WithHint(err, "remove it first, or keep its layout: use --unpacked only if it is a directory")
 		case same: // stored again, since evidence is stored with a package
-			how = vouched
+			how = bundle.Vouched
 		case !im.request.Replace:
 			err := sources.InPackage(c.ID, fmt.Errorf("%s exists, with different contents", there.Dir))
 			return sources.WithHint(err, "find out which package is right; to replace the one in the mirror, add --replace")
 		default:
-			how = replaced
+			how = bundle.Replaced
 		}
 	}
 	if !im.Flags.DryRun {
@@ -275,26 +267,15 @@ func (im *importing) proven(c legacy.Candidate) sources.Stored {
 }
 
 // told notes the result for a candidate.
-func (im *importing) told(c legacy.Candidate, how installer.How, s sources.Stored) {
-	mark, did := bundle.Replaced, string(how)
+func (im *importing) told(c legacy.Candidate, how bundle.How, s sources.Stored) {
 	switch how {
-	case job.AlreadyThere:
-		im.sum.There++
-		mark = bundle.Known
-	case vouched:
-		im.sum.There++
+	case bundle.Vouched:
 		im.sum.Evidence++
-		if im.Flags.DryRun {
-			did = string(job.AlreadyThere) + ", signed checksums would be added"
-		}
+		im.sum.There++
+	case bundle.Known:
+		im.sum.There++
 	default:
 		im.sum.Packages++
-		if im.Flags.DryRun {
-			did = "would be " + did
-		}
-		if how == imported {
-			mark = bundle.Added
-		}
 	}
-	im.rows = append(im.rows, report.ImportedFrom(c, did, mark, s))
+	im.rows = append(im.rows, report.ImportedFrom(c, how, im.Flags.DryRun, s))
 }
