@@ -9,7 +9,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -34,9 +33,7 @@ func TestRoundTrip(t *testing.T) {
 			t.Errorf("%s: %s, %s by %q", a.ID, a.How, a.Report.Verdict, a.Report.Best().KeyID)
 		}
 	}
-	if want, got := tree(t, indexed(t, from)), tree(t, to); !maps.Equal(want, got) {
-		t.Errorf("got %q\nwant %q", slices.Sorted(maps.Keys(got)), slices.Sorted(maps.Keys(want)))
-	}
+	alike(t, to, indexed(t, from))
 	l := left(t, to)
 	sourcetest.Expect(t, len(l) == 0, "left over: %q", l)
 
@@ -81,9 +78,7 @@ func TestTarReadsIt(t *testing.T) {
 	sourcetest.Equal(t, first, ".larder/manifest.json", "begins with")
 	to := t.TempDir()
 	check(t, exec.Command("tar", "xf", file, "-C", to).Run())
-	if want, got := tree(t, from), tree(t, to); !maps.Equal(want, got) {
-		t.Errorf("got %q\nwant %q", slices.Sorted(maps.Keys(got)), slices.Sorted(maps.Keys(want)))
-	}
+	alike(t, to, from)
 	p, err := fsmirror.New(to, fsmirror.Options{}).Package(ctx, sourcetest.PackageID(t, widget, "1.0.0", "linux_arm64"))
 	sourcetest.Expect(t, err == nil && p.Signed != nil, "%+v, %v", p, err)
 	m := sourcetest.Must(bundle.ParseManifest(readFile(t, filepath.Join(to, ".larder/manifest.json"))))(t)
@@ -99,10 +94,7 @@ func TestDeltas(t *testing.T) {
 	receiver := t.TempDir()
 	mustImport(t, receiver, created(t, mirrored(t, w, "*/1.0.0/*"), createOptions()))
 
-	have := described(t, receiver)
-	opts := createOptions()
-	opts.Since = &bundle.Receiver{Manifest: have}
-	first := created(t, sender, opts)
+	first := created(t, sender, since(described(t, receiver)))
 	b := sourcetest.Must(bundle.Open(first))(t)
 	check(t, b.Close())
 	if n, base := len(b.Manifest.Packages), len(b.Manifest.Base); n != 2 || base != 2 {
@@ -110,9 +102,8 @@ func TestDeltas(t *testing.T) {
 	}
 
 	// The second delta requires the first.
-	opts.Since = &bundle.Receiver{Manifest: b.Manifest}
 	w.Add(widget, "2.0.0", sourcetest.Release{Platforms: []string{"linux_amd64"}})
-	second := created(t, mirrored(t, w), opts)
+	second := created(t, mirrored(t, w), since(b.Manifest))
 
 	for _, dry := range []bool{true, false} {
 		o := importOptions()
@@ -126,14 +117,11 @@ func TestDeltas(t *testing.T) {
 	}
 	mustImport(t, receiver, first)
 	mustImport(t, receiver, second)
-	if want, got := tree(t, indexed(t, mirrored(t, w))), tree(t, receiver); !maps.Equal(want, got) {
-		t.Errorf("got %q\nwant %q", slices.Sorted(maps.Keys(got)), slices.Sorted(maps.Keys(want)))
-	}
+	alike(t, receiver, indexed(t, mirrored(t, w)))
 
 	// If there are no new packages, there is no bundle.
-	opts.Since = &bundle.Receiver{Manifest: described(t, receiver)}
 	file := filepath.Join(t.TempDir(), "b.tar")
-	c, err := bundle.Create(ctx, mirrored(t, w), file, opts)
+	c, err := bundle.Create(ctx, mirrored(t, w), file, since(described(t, receiver)))
 	sourcetest.Expect(t, err == nil && c.Manifest.Empty(), "%v, %v", c, err)
 	_, err = os.Stat(file)
 	sourcetest.ErrorIs(t, err, os.ErrNotExist)
@@ -143,10 +131,7 @@ func TestDeltas(t *testing.T) {
 func TestOtherBase(t *testing.T) {
 	w := published(t)
 	sender := mirrored(t, w)
-	have := described(t, mirrored(t, w, "*/1.0.0/*"))
-	opts := createOptions()
-	opts.Since = &bundle.Receiver{Manifest: have}
-	delta := created(t, sender, opts)
+	delta := created(t, sender, since(described(t, mirrored(t, w, "*/1.0.0/*"))))
 	other := published(t)
 	other.Add(widget, "1.0.0", sourcetest.Release{Platforms: []string{"linux_amd64"}, Files: provider("other", "")})
 	_, err := bundle.Import(ctx, delta, mirrored(t, other, "*/1.0.0/*"), importOptions())
@@ -158,14 +143,11 @@ func TestPackageWithNewEvidenceIsSent(t *testing.T) {
 	w := published(t)
 	receiver := t.TempDir()
 	w.WritePacked(receiver)
-	have := described(t, receiver)
-	opts := createOptions()
-	opts.Since = &bundle.Receiver{Manifest: have}
-	arrivals := mustImport(t, receiver, created(t, mirrored(t, w), opts))
+	arrivals := mustImport(t, receiver, created(t, mirrored(t, w), since(described(t, receiver))))
 	for _, a := range arrivals {
 		sourcetest.Expect(t, a.How == bundle.Known && a.Report.Verdict == sources.MirrorEvidence, "%s: %s, %s", a.ID, a.How, a.Report.Verdict)
 	}
-	sourcetest.Expect(t, maps.Equal(tree(t, receiver), tree(t, indexed(t, mirrored(t, w)))), "not the same")
+	alike(t, receiver, indexed(t, mirrored(t, w)))
 }
 
 // A bundle that contradicts a mirror does not replace packages or evidence in it.
@@ -176,7 +158,11 @@ func TestConflicts(t *testing.T) {
 	zip := filepath.Join(widget, "terraform-provider-widget_1.0.0_linux_amd64.zip")
 	other := sourcetest.New(t)
 	other.Add(widget, "1.0.0", sourcetest.Release{Platforms: []string{"linux_amd64", "linux_arm64"}, Files: provider("other", "one"), Signer: sourcetest.Stranger()})
-
+	with := func(write func(dir string, only ...string), only string) (dir string) {
+		dir = t.TempDir()
+		write(dir, only)
+		return dir
+	}
 	tests := []struct {
 		name string
 		dir  string
@@ -185,21 +171,9 @@ func TestConflicts(t *testing.T) {
 	}{
 		{"another, signed", mirrored(t, other), "the mirror's signed checksums do not cover this package", ""},
 		{"another, signed and alone", mirrored(t, other, "*/linux_amd64"), "the mirror's signed checksums do not cover this package", ""},
-		{"another, unsigned", func() string {
-			dir := t.TempDir()
-			other.WritePacked(dir, "*/linux_amd64")
-			return dir
-		}(), "and the mirror has zh:", ""},
-		{"another, unpacked", func() string {
-			dir := t.TempDir()
-			other.WriteUnpacked(dir, "*/linux_amd64")
-			return dir
-		}(), "and the mirror has it unpacked, as h1:", ""},
-		{"the same, unpacked", func() string {
-			dir := t.TempDir()
-			w.WriteUnpacked(dir, "*/1.0.0/linux_amd64")
-			return dir
-		}(), "", bundle.Added},
+		{"another, unsigned", with(other.WritePacked, "*/linux_amd64"), "and the mirror has zh:", ""},
+		{"another, unpacked", with(other.WriteUnpacked, "*/linux_amd64"), "and the mirror has it unpacked, as h1:", ""},
+		{"the same, unpacked", with(w.WriteUnpacked, "*/1.0.0/linux_amd64"), "", bundle.Added},
 		{"evidence for another platform", mirrored(t, w, "*/1.0.0/linux_arm64"), "", bundle.Added},
 		{"damaged", func() string {
 			dir := mirrored(t, w, "*/1.0.0/*")
@@ -235,13 +209,9 @@ func TestNewerEvidence(t *testing.T) {
 	w.Add(widget, "1.1.0", sourcetest.Release{Platforms: []string{"linux_arm64"}})
 	w.WritePacked(later, "*/1.1.0/linux_arm64")
 	w.WriteEvidence(later, "*/1.1.0/*")
-	have := described(t, first)
-	opts := createOptions()
-	opts.Since = &bundle.Receiver{Manifest: have}
-	delta := created(t, later, opts)
-	arrivals := mustImport(t, first, delta)
+	arrivals := mustImport(t, first, created(t, later, since(described(t, first))))
 	sourcetest.Equal(t, len(arrivals), 1, arrivals)
-	sourcetest.Expect(t, maps.Equal(tree(t, first), tree(t, indexed(t, later))), "not the same")
+	alike(t, first, indexed(t, later))
 	s, err := there(t, first).Get(ctx, sourcetest.PackageID(t, widget, "1.1.0", "linux_amd64"))
 	sourcetest.Expect(t, err == nil && s.Signed != nil, "%+v, %v", s, err)
 }
@@ -262,7 +232,8 @@ func TestInterrupted(t *testing.T) {
 	sourcetest.ErrorIs(t, err, context.Canceled)
 	sourcetest.Expect(t, len(tree(t, to)) == 0, "something is visible")
 	mustImport(t, to, file)
-	sourcetest.Expect(t, maps.Equal(tree(t, indexed(t, from)), tree(t, to)) && len(left(t, to)) == 0, "not the same")
+	alike(t, to, indexed(t, from))
+	sourcetest.Equal(t, len(left(t, to)), 0, "left over")
 }
 
 func TestCreateRefuses(t *testing.T) {
@@ -359,8 +330,7 @@ func FuzzBundle(f *testing.F) {
 	all[1], all[2] = all[2], all[1]
 	f.Add(packTar(f, all))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		file := filepath.Join(t.TempDir(), "b.tar")
-		check(t, os.WriteFile(file, data, 0o644))
+		file := fileOf(t, data)
 		b, err := bundle.Open(file)
 		if err != nil {
 			return

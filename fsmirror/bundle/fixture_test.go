@@ -11,6 +11,7 @@ import (
 	"io"
 	"io/fs"
 	"iter"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -64,6 +65,11 @@ var judge = trust.Judge{Options: trust.Options{Carrier: sources.KeyFromBundle}}
 
 func createOptions() bundle.CreateOptions { return bundle.CreateOptions{Judge: judge, Warn: ignore} }
 
+// since are options for a bundle for a mirror with this manifest.
+func since(m bundle.Manifest) bundle.CreateOptions {
+	return bundle.CreateOptions{Judge: judge, Warn: ignore, Since: &bundle.Receiver{Manifest: m}}
+}
+
 func importOptions() bundle.ImportOptions {
 	return bundle.ImportOptions{Options: builder.Options{Judge: judge, Warn: ignore}}
 }
@@ -98,6 +104,22 @@ func tree(t testing.TB, dir string) map[string]string {
 	})
 	check(t, err)
 	return all
+}
+
+// alike checks that two mirrors have the same visible files and evidence.
+func alike(t testing.TB, dir, other string) {
+	t.Helper()
+	if got, want := tree(t, dir), tree(t, other); !maps.Equal(want, got) {
+		t.Errorf("got %q\nwant %q", slices.Sorted(maps.Keys(got)), slices.Sorted(maps.Keys(want)))
+	}
+}
+
+// fileOf returns a file with a bundle.
+func fileOf(t testing.TB, data []byte) string {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "b.tar")
+	check(t, os.WriteFile(file, data, 0o644))
+	return file
 }
 
 // left returns the files that an import has left in a mirror.

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -19,10 +18,14 @@ import (
 // refused checks that an import of data fails with this error, and changes nothing.
 func refused(t *testing.T, data []byte, want string) {
 	t.Helper()
-	file := filepath.Join(t.TempDir(), "b.tar")
-	check(t, os.WriteFile(file, data, 0o644))
-	to := t.TempDir()
-	_, err := bundle.Import(ctx, file, to, importOptions())
+	refusedWith(t, importOptions(), data, want)
+}
+
+// refusedWith is refused with other options.
+func refusedWith(t *testing.T, opts bundle.ImportOptions, data []byte, want string) {
+	t.Helper()
+	file, to := fileOf(t, data), t.TempDir()
+	_, err := bundle.Import(ctx, file, to, opts)
 	sourcetest.Expect(t, err != nil && strings.Contains(err.Error(), want), "imported: got %v, want %q", err, want)
 	if got := tree(t, to); len(got) > 0 || len(left(t, to)) > 0 {
 		t.Errorf("imported %q", slices.Sorted(maps.Keys(got)))
@@ -152,9 +155,7 @@ func TestRefused(t *testing.T) {
 		}, "differs from the manifest"},
 	}
 	good := small(t)
-	file := filepath.Join(t.TempDir(), "good")
-	check(t, os.WriteFile(file, packTar(t, unpackTar(t, good)), 0o644))
-	mustImport(t, t.TempDir(), file)
+	mustImport(t, t.TempDir(), fileOf(t, packTar(t, unpackTar(t, good))))
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			refused(t, packTar(t, test.change(unpackTar(t, good))), test.want)

@@ -44,6 +44,13 @@ func storedGadget(t testing.TB) sources.Stored {
 	return stored(t, map[string]string{"terraform-provider-gadget": "another"}, gadget, "2.0.0", "linux_arm64")
 }
 
+// unpackedOptions are options for an import of unpacked packages.
+func unpackedOptions() bundle.ImportOptions {
+	opts := importOptions()
+	opts.Unpacked = true
+	return opts
+}
+
 // exported returns the bundle of stored packages.
 func exported(t testing.TB, packages ...sources.Stored) []byte {
 	t.Helper()
@@ -58,17 +65,15 @@ func exported(t testing.TB, packages ...sources.Stored) []byte {
 
 // Unpacked packages are imported into a mirror as they were, if that is requested.
 func TestUnpacked(t *testing.T) {
-	data := exported(t, storedWidget(t), storedGadget(t))
-	file := filepath.Join(t.TempDir(), "b.tar")
-	check(t, os.WriteFile(file, data, 0o644))
+	file := fileOf(t, exported(t, storedWidget(t), storedGadget(t)))
 	to := filepath.Join(t.TempDir(), "mirror")
 	_, err := bundle.Import(ctx, file, to, importOptions())
 	sourcetest.Expect(t, err != nil && strings.Contains(err.Error(), "its packages are unpacked"), "got %v", err)
 	_, err = os.Lstat(to)
 	sourcetest.ErrorIs(t, err, os.ErrNotExist, "the mirror")
 
-	opts := importOptions()
-	opts.Unpacked, opts.Records.Dir = true, t.TempDir()
+	opts := unpackedOptions()
+	opts.Records.Dir = t.TempDir()
 	for _, how := range []bundle.How{bundle.Added, bundle.Known} {
 		imported := sourcetest.Must(bundle.Import(ctx, file, to, opts))(t)
 		sourcetest.Equal(t, len(imported.Packages), 2)
@@ -87,7 +92,7 @@ func TestUnpacked(t *testing.T) {
 
 	// A mirror keeps what it has, packed or not.
 	other := stored(t, map[string]string{"terraform-provider-widget": "another"}, widget, "1.2.0", "linux_amd64")
-	check(t, os.WriteFile(file, exported(t, other), 0o644))
+	file = fileOf(t, exported(t, other))
 	_, err = bundle.Import(ctx, file, to, opts)
 	sourcetest.Expect(t, err != nil && strings.Contains(err.Error(), "and the mirror has it") && len(left(t, to)) == 0,
 		"got %v, and left %q", err, left(t, to))
@@ -107,9 +112,7 @@ func TestUnpackedEvidence(t *testing.T) {
 		signed := sourcetest.Must(there(t, mirror).Evidence(p.ID.Provider, p.ID.Version))(t)
 		all = append(all, sources.Stored{ID: p.ID, Dir: filepath.Join(mirror, p.ID.Path()), H1: p.H1, ZH: p.ZH, Signed: signed})
 	}
-	file := filepath.Join(t.TempDir(), "b.tar")
-	check(t, os.WriteFile(file, exported(t, all...), 0o644))
-	v := sourcetest.Must(bundle.Verify(ctx, file, judge, nil))(t)
+	v := sourcetest.Must(bundle.Verify(ctx, fileOf(t, exported(t, all...)), judge, nil))(t)
 	sourcetest.Expect(t, len(v.Findings) == 0 && len(v.Packages) == 2, "%v", v.Findings)
 	for _, p := range v.Packages {
 		sourcetest.Equal(t, p.Report.Verdict, sources.HashOnly)
@@ -121,21 +124,7 @@ func TestUnpackedEvidence(t *testing.T) {
 	m := sourcetest.Must(bundle.Of(ctx, all))(t)
 	sourcetest.Expect(t, m.Packages[0].ZH == "" && m.Packages[1].ZH == packed.Packages[1].ZH && len(m.Evidence) == 1, "%+v", m)
 	all[0].ZH, all[0].Signed = sources.ZipHash([32]byte{1}), all[1].Signed
-	refusedUnpacked(t, exported(t, all...), "not among the signed checksums")
-}
-
-// refusedUnpacked is refused for an import of unpacked packages.
-func refusedUnpacked(t *testing.T, data []byte, want string) {
-	t.Helper()
-	file := filepath.Join(t.TempDir(), "b.tar")
-	check(t, os.WriteFile(file, data, 0o644))
-	to, opts := t.TempDir(), importOptions()
-	opts.Unpacked = true
-	_, err := bundle.Import(ctx, file, to, opts)
-	sourcetest.Expect(t, err != nil && strings.Contains(err.Error(), want), "imported: got %v, want %q", err, want)
-	sourcetest.Expect(t, len(tree(t, to))+len(left(t, to)) == 0, "something is there")
-	v, err := bundle.Verify(ctx, file, judge, nil)
-	sourcetest.Expect(t, err != nil || len(v.Findings) > 0 && strings.Contains(v.Findings[0].Error(), want), "verified: got %v and %v", v.Findings, err)
+	refusedWith(t, unpackedOptions(), exported(t, all...), "not among the signed checksums")
 }
 
 // The same packages produce the same bytes at any time and in any order.
@@ -215,8 +204,7 @@ func TestRefusedUnpacked(t *testing.T) {
 		{"twice", renamed("docs-old"), "listed twice"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			bad := packTar(t, test.change(unpackTar(t, good)))
-			refusedUnpacked(t, bad, test.want)
+			refusedWith(t, unpackedOptions(), packTar(t, test.change(unpackTar(t, good))), test.want)
 		})
 	}
 }
