@@ -28,26 +28,21 @@ func Prune(ctx context.Context, s *site.Site, dir string, paths []string, policy
 	if err != nil {
 		return err
 	}
+	var plan *builder.Plan
 	stay, err := kept.in(ctx, b)
 	if err == nil {
 		policy.Locked = func(id sources.PackageID) bool { return stay[id.Release()] }
-		err = hintRepair(pruneMirror(ctx, s, b, policy, request), dir)
+		plan, err = b.PlanPrune(ctx, policy)
 	}
-	return errors.Join(err, b.Close())
+	if err == nil {
+		sum := &report.PruneSum{Locked: plan.Locked, Recent: plan.Recent, DryRun: s.Flags.DryRun}
+		err = removeFromMirror(ctx, s, b, plan, sum, request)
+	}
+	return errors.Join(hintRepair(err, dir), b.Close())
 }
 
-// pruneMirror plans, asks for confirmation and removes. If there is nothing to remove, it
-// completes a prune that was killed.
-func pruneMirror(ctx context.Context, s *site.Site, b *builder.Builder, policy builder.Policy, request job.PruneRequest) error {
-	plan, err := b.PlanPrune(ctx, policy)
-	if err != nil {
-		return err
-	}
-	sum := &report.PruneSum{Locked: plan.Locked, Recent: plan.Recent, DryRun: s.Flags.DryRun}
-	return removeFromMirror(ctx, s, b, plan, sum, request)
-}
-
-// removeFromMirror carries out a plan.
+// removeFromMirror carries out a plan, once it is confirmed. If there is nothing to remove, it completes a removal that
+// was killed.
 func removeFromMirror(
 	ctx context.Context, s *site.Site, b *builder.Builder, plan *builder.Plan, sum *report.PruneSum, request job.PruneRequest,
 ) error {

@@ -118,8 +118,7 @@ func (u *upstream) keep(ctx context.Context, in *builder.Builder, stored sources
 	})
 	for _, e := range entries {
 		if plan.Size-plan.Freed > u.limit && e.ID != stored && !locked[e.ID.Release()] && u.replaceable(e) {
-			plan.Remove = append(plan.Remove, e)
-			plan.Freed += e.Size
+			plan.Add(e)
 		}
 	}
 	if len(plan.Remove) == 0 {
