@@ -42,7 +42,7 @@ var mayImport = map[string][]string{
 	"fsmirror":                 {"sources", "sources/disk", "sources/evidence"},
 	"fsmirror/builder":         {"sources", "sources/archive", "sources/disk", "sources/evidence", "sources/seal", "sources/staging", "sources/store", "sources/trust", "fsmirror"},
 	"fsmirror/bundle":          {"sources", "sources/archive", "sources/disk", "sources/evidence", "sources/seal", "sources/store", "sources/trust", "fsmirror", "fsmirror/builder"},
-	"fsmirror/publish":         {"sources", "sources/bucket", "sources/disk", "sources/evidence", "sources/fetch", "sources/netmirror", "sources/oci", "sources/trust", "fsmirror"},
+	"fsmirror/publish":         {"sources", "sources/bucket", "sources/disk", "sources/evidence", "sources/fetch", "sources/netmirror", "sources/oci", "sources/store", "sources/trust", "fsmirror"},
 	"fsmirror/server":          {"sources", "sources/disk", "sources/evidence", "sources/fetch", "sources/seal", "sources/trust", "fsmirror"},
 	"fsmirror/legacy":          {"sources", "sources/archive", "sources/disk", "sources/evidence", "fsmirror"},
 	"fsmirror/server/endpoint": {"sources", "sources/disk"},

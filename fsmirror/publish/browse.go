@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net/url"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/larder-cli/larder/fsmirror"
@@ -15,6 +14,7 @@ import (
 	"github.com/larder-cli/larder/sources/fetch"
 	"github.com/larder-cli/larder/sources/netmirror"
 	"github.com/larder-cli/larder/sources/oci"
+	"github.com/larder-cli/larder/sources/store"
 )
 
 // ErrUnlisted matches the error of a place that can't list its providers.
@@ -35,24 +35,19 @@ type Browser interface {
 	Release(ctx context.Context, p sources.Provider, v sources.Version) (sources.Holding, error)
 }
 
-// Exists returns an error if an archive isn't in its place, or has another size. It reads no more than its beginning. The
-// error matches [sources.ErrNotFound] if there is none.
-func Exists(ctx context.Context, client *fetch.Client, a sources.HeldArchive) error {
+// Examine returns what is wrong with an archive in its place, or nil: it isn't there, or has another size than the
+// documents state. It reads no more than its beginning.
+func Examine(ctx context.Context, client *fetch.Client, a sources.HeldArchive) (*store.Finding, error) {
 	size, err := client.Peek(ctx, a.URL)
-	if err != nil {
-		return fetch.Absent(err)
+	err = fetch.Absent(err)
+	switch {
+	case errors.Is(err, sources.ErrNotFound):
+		return &store.Finding{Kind: store.Missing, Err: errors.New("the place has no archive there")}, nil
+	case err == nil && a.Size > 0 && size >= 0 && size != a.Size:
+		err = fmt.Errorf("%s: the archive has %d bytes, and not %d", fetch.Redact(a.URL), size, a.Size)
+		return &store.Finding{Kind: store.Broken, Err: err}, nil
 	}
-	if a.Size > 0 && size >= 0 && size != a.Size {
-		return fmt.Errorf("%s: %w", fetch.Redact(a.URL), &SizeError{Is: size, Stated: a.Size})
-	}
-	return nil
-}
-
-// A SizeError reports an archive whose size, in bytes, differs from the size in the documents of its place.
-type SizeError struct{ Is, Stated int64 }
-
-func (e *SizeError) Error() string {
-	return "the archive has " + strconv.FormatInt(e.Is, 10) + " bytes, and not " + strconv.FormatInt(e.Stated, 10)
+	return nil, err
 }
 
 // BrowseNetwork returns the providers of a network mirror, which can't list them.

@@ -2,7 +2,6 @@ package publish_test
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -16,6 +15,7 @@ import (
 	"github.com/larder-cli/larder/sources/netmirror"
 	"github.com/larder-cli/larder/sources/oci"
 	"github.com/larder-cli/larder/sources/sourcetest"
+	"github.com/larder-cli/larder/sources/store"
 )
 
 // signedBy returns evidence for packages by a key. Without a key, the signature is empty. The origin is for comparisons.
@@ -97,7 +97,7 @@ func TestEvidence(t *testing.T) {
 }
 
 // An archive exists if a download would get one.
-func TestExists(t *testing.T) {
+func TestExamine(t *testing.T) {
 	archive := append([]byte("PK\x03\x04"), make([]byte, 96)...)
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		head := r.Method == http.MethodHead
@@ -123,19 +123,20 @@ func TestExists(t *testing.T) {
 	}))
 	defer server.Close()
 	client := fetch.New(fetch.Options{Tries: 1})
-	exists := func(path string, size int64) error {
-		return publish.Exists(t.Context(), client, sources.HeldArchive{URL: server.URL + path, Size: size})
+	examine := func(path string, size int64) (*store.Finding, error) {
+		return publish.Examine(t.Context(), client, sources.HeldArchive{URL: server.URL + path, Size: size})
 	}
-	for _, path := range []string{"/archive", "/get", "/moved"} {
-		check(t, exists(path, 0))
-		check(t, exists(path, 100))
-		_, differs := errors.AsType[*publish.SizeError](exists(path, 99))
-		sourcetest.Expect(t, differs, "%s: no error", path)
+	for _, path := range []string{"/archive", "/get", "/moved", "/nowhere", "/lost"} {
+		for size, kind := range map[int64]store.Kind{0: "", 100: "", 99: store.Broken} {
+			f, err := examine(path, size)
+			if check(t, err); path == "/nowhere" || path == "/lost" {
+				kind = store.Missing
+			}
+			sourcetest.Expect(t, f == nil && kind == "" || f != nil && f.Kind == kind, "%s of %d bytes: %v", path, size, f)
+		}
 	}
-	sourcetest.ErrorIs(t, exists("/nowhere", 0), sources.ErrNotFound)
-	sourcetest.ErrorIs(t, exists("/lost", 0), sources.ErrNotFound)
-	err := exists("/sign-in", 0)
-	sourcetest.Expect(t, err != nil && !errors.Is(err, sources.ErrNotFound), "got %v", err)
+	f, err := examine("/sign-in", 0)
+	sourcetest.Expect(t, err != nil && f == nil, "got %v, %v", f, err)
 }
 
 // placeFunc returns a new place: each target is for one push.

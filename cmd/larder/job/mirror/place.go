@@ -3,7 +3,6 @@ package mirror
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 
@@ -88,16 +87,13 @@ func verifyPlace(ctx context.Context, s *site.Site, r site.PlaceRequest, typed [
 func examine(
 	ctx context.Context, m *site.Root, all *job.InPlace, ids []sources.PackageID,
 ) (found []*store.Finding, sound []sources.Stored, unvouched int, err error) {
-	missing := make([]error, len(ids))
+	problems := make([]*store.Finding, len(ids))
 	var group errgroup.Group
 	group.SetLimit(cmp.Or(m.Flags.Jobs, 16))
 	for i, id := range ids {
-		group.Go(func() error {
-			missing[i] = publish.Exists(ctx, m.Client, all.Archives[id])
-			if size := (*publish.SizeError)(nil); missing[i] == nil || errors.Is(missing[i], sources.ErrNotFound) || errors.As(missing[i], &size) {
-				return nil
-			}
-			return sources.InPackage(id, missing[i])
+		group.Go(func() (err error) {
+			problems[i], err = publish.Examine(ctx, m.Client, all.Archives[id])
+			return sources.InPackage(id, err)
 		})
 	}
 	if err := group.Wait(); err != nil {
@@ -108,24 +104,20 @@ func examine(
 		return nil, nil, 0, ctx.Err()
 	}
 	for i, id := range ids {
-		e, bad := entries[i], worthless[i]
+		e, f := entries[i], problems[i]
 		e.Stored.Origin = e.Path
-		f := &store.Finding{Path: e.Path, Package: &id}
-		switch {
-		case errors.Is(missing[i], sources.ErrNotFound):
-			f.Kind, f.Err = store.Missing, errors.New("the place has no archive there")
-		case missing[i] != nil:
-			f.Kind, f.Err = store.Broken, missing[i]
-		case bad != nil:
-			f.Kind, f.Err = store.BadEvidence, bad
-		default:
-			sound = append(sound, e.Stored)
-			if !e.Evidence {
-				unvouched++
-			}
+		if f == nil && worthless[i] != nil {
+			f = &store.Finding{Kind: store.BadEvidence, Err: worthless[i]}
+		}
+		if f != nil {
+			f.Path, f.Package = e.Path, &id
+			found = append(found, f)
 			continue
 		}
-		found = append(found, f)
+		sound = append(sound, e.Stored)
+		if !e.Evidence {
+			unvouched++
+		}
 	}
 	return found, sound, unvouched, ctx.Err()
 }
