@@ -190,9 +190,9 @@ func client(dir string) (found []string, err error) {
 			return nil, err
 		}
 		for version := range doc.Versions {
-			urls, err := clientVersion(index, version)
+			urls, err := archives(filepath.Join(filepath.Dir(index), version+".json"))
 			if err != nil {
-				return nil, err
+				return nil, fmt.Errorf("%s of %s: %w", version, index, err)
 			}
 			for _, u := range urls {
 				rel, _ := filepath.Rel(dir, u)
@@ -204,6 +204,13 @@ func client(dir string) (found []string, err error) {
 	return found, nil
 }
 
+// finds checks how many packages a client finds.
+func finds(t testing.TB, dir string, want int) {
+	t.Helper()
+	found, err := client(dir)
+	sourcetest.Expect(t, err == nil && len(found) == want, "a client finds %q, %v", found, err)
+}
+
 func readJSON(path string, doc any) error {
 	data, err := os.ReadFile(path)
 	if err == nil {
@@ -212,17 +219,8 @@ func readJSON(path string, doc any) error {
 	return err
 }
 
-// clientVersion reads a version's document, archives and evidence, if it has a document.
-func clientVersion(index, version string) ([]string, error) {
-	path := filepath.Join(filepath.Dir(index), version+".json")
-	text, err := os.ReadFile(path)
-	if err != nil {
-		return nil, err
-	}
-	return archives(path, text)
-}
-
-func archives(path string, text []byte) (found []string, err error) {
+// archives reads the archives and the evidence that a version's document names.
+func archives(path string) (found []string, err error) {
 	var doc struct {
 		Archives map[string]struct {
 			URL    string
@@ -235,8 +233,8 @@ func archives(path string, text []byte) (found []string, err error) {
 			}
 		}
 	}
-	if err := json.Unmarshal(text, &doc); err != nil {
-		return nil, fmt.Errorf("%s: %w", path, err)
+	if err := readJSON(path, &doc); err != nil {
+		return nil, err
 	}
 	for platform, a := range doc.Archives {
 		u, err := url.Parse(a.URL)
@@ -246,7 +244,7 @@ func archives(path string, text []byte) (found []string, err error) {
 		archive := filepath.Join(filepath.Dir(path), filepath.FromSlash(u.Path))
 		data, err := os.ReadFile(archive)
 		if err != nil {
-			return nil, fmt.Errorf("%s: %s: %w", path, platform, err)
+			return nil, fmt.Errorf("%s: %w", platform, err)
 		}
 		want := []string{fmt.Sprintf("zh:%x", sha256.Sum256(data))}
 		if h1, err := dirhash.HashZip(archive, dirhash.Hash1); err == nil {
@@ -254,7 +252,7 @@ func archives(path string, text []byte) (found []string, err error) {
 		}
 		slices.Sort(want)
 		if !slices.Equal(a.Hashes, want) {
-			return nil, fmt.Errorf("%s: %s is %v, and should be %v", path, platform, a.Hashes, want)
+			return nil, fmt.Errorf("%s is %v, and should be %v", platform, a.Hashes, want)
 		}
 		found = append(found, archive)
 	}
@@ -266,7 +264,7 @@ func archives(path string, text []byte) (found []string, err error) {
 			}
 			data, err := os.ReadFile(filepath.Join(filepath.Dir(path), filepath.FromSlash(u.Path)))
 			if got := fmt.Sprintf("%x", sha256.Sum256(data)); err != nil || got != want {
-				return nil, fmt.Errorf("%s: evidence: %s is %s, %v, and should be %s", path, name, got, err, want)
+				return nil, fmt.Errorf("evidence: %s is %s, %v, and should be %s", name, got, err, want)
 			}
 		}
 	}
@@ -284,9 +282,7 @@ func TestPut(t *testing.T) {
 		"example.test/acme/widget/terraform-provider-widget_2.0.0_linux_amd64.zip",
 	}
 	sourcetest.EqualSlices(t, files(t, dir), want, "files are")
-	if found, err := client(dir); err != nil || len(found) != 4 {
-		t.Errorf("a client finds %q, %v", found, err)
-	}
+	finds(t, dir, 4)
 	if _, err := os.Stat(filepath.Join(dir, ".larder", "unsettled")); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("it is not settled: %v", err)
 	}
@@ -362,8 +358,7 @@ func TestFinish(t *testing.T) {
 			d.sync(dir, builder.Options{})
 			got := slices.DeleteFunc(files(t, dir), func(name string) bool { return !strings.HasSuffix(name, ".json") })
 			sourcetest.EqualSlices(t, got, tt.want, "documents are")
-			found, err := client(dir)
-			sourcetest.Expect(t, err == nil && len(found) == tt.found, "a client finds %q, %v", found, err)
+			finds(t, dir, tt.found)
 		})
 	}
 }
@@ -469,8 +464,7 @@ func TestManyAtOnce(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	found, err := client(dir)
-	sourcetest.Expect(t, err == nil && len(found) == len(ids), "a client finds %q, %v", found, err)
+	finds(t, dir, len(ids))
 }
 
 func TestWritersExcludeEachOther(t *testing.T) {
@@ -492,9 +486,7 @@ func TestHostsWithAPort(t *testing.T) {
 		t.Skip(err)
 	}
 	_, dir := synced(t, builder.Options{}, ported)
-	if found, err := client(dir); err != nil || len(found) != 1 {
-		t.Errorf("a client finds %q, %v", found, err)
-	}
+	finds(t, dir, 1)
 }
 
 func TestMain(m *testing.M) { os.Exit(sourcetest.Sampling{M: m, InMemory: true}.Run()) }

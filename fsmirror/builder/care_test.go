@@ -202,8 +202,7 @@ func TestPrune(t *testing.T) {
 			if slices.Sort(left); !slices.Equal(left, stays) {
 				t.Errorf("left are %q", left)
 			}
-			found, err := client(dir)
-			sourcetest.Expect(t, err == nil && len(found) == len(stays), "a client finds %q, %v", found, err)
+			finds(t, dir, len(stays))
 			clock.ReadOnly = true
 			v, err := open(t, dir, clock).Verify(t.Context(), nil)
 			sourcetest.Expect(t, err == nil && len(v.Findings) == 0 && v.Unvouched <= 0, "what is left: %+v, %v", v, err)

@@ -43,8 +43,7 @@ func TestFullFileSystem(t *testing.T) {
 	sourcetest.Expect(t, errors.Is(err, syscall.ENOSPC) && len(sources.Hints(err)) == 1, "got %v", err)
 	must(t, errors.Join(b.Finish(t.Context()), b.Close()))
 	d.sync(dir, builder.Options{}, widget+"/2.0.0/linux_amd64")
-	found, err := client(dir)
-	sourcetest.Expect(t, err == nil && len(found) == 2, "a client finds %q, %v", found, err)
+	finds(t, dir, 2)
 	left, err := os.ReadDir(filepath.Join(dir, ".larder", "tmp"))
 	sourcetest.Expect(t, err == nil && len(left) == 0, "left are %v, %v", left, err)
 }

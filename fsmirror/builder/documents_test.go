@@ -35,8 +35,7 @@ func TestDocumentsNameTheEvidence(t *testing.T) {
 		n := strings.Count(text, `"url": "../../../.larder/evidence/%D0%B8`)
 		sourcetest.Expect(t, n == 1, "the evidence is named %d times: %s", n, text)
 	}
-	found, err := client(dir)
-	sourcetest.Expect(t, err == nil && len(found) == 4, "a client finds %q, %v", found, err)
+	finds(t, dir, 4)
 }
 
 // Missing or broken evidence is not named.
@@ -89,8 +88,7 @@ func TestEvidenceIsReplaced(t *testing.T) {
 	must(t, b.Finish(t.Context()))
 	after := readText(t, filepath.Join(dir, widget, "1.0.0.json"))
 	sourcetest.Expect(t, strings.Contains(after, `"origin"`) && after != before, "it says %s", after)
-	found, err := client(dir)
-	sourcetest.Expect(t, err == nil && len(found) == 2, "a client finds %q, %v", found, err)
+	finds(t, dir, 2)
 }
 
 var errWorse = errors.New("worse")
