@@ -200,17 +200,12 @@ func (m *Manifest) add(
 			continue
 		}
 		by, err := signed(s)
-		if by == nil && (err == nil || errors.Is(err, sources.ErrNotFound)) {
-			continue
-		}
-		e := Evidence{}
-		if err == nil {
-			e, err = newEvidence(r, by)
-		}
-		if err != nil {
+		if err != nil && !errors.Is(err, sources.ErrNotFound) {
 			return err
 		}
-		m.Evidence = append(m.Evidence, e)
+		if by != nil {
+			m.Evidence = append(m.Evidence, newEvidence(r, by))
+		}
 	}
 	_, err := ParseManifest(m.Text())
 	return err
@@ -230,13 +225,12 @@ func packedOf(p *Package, s sources.Stored) error {
 }
 
 // newEvidence describes the evidence for a release.
-func newEvidence(r sources.Release, signed *sources.Signed) (Evidence, error) {
+func newEvidence(r sources.Release, signed *sources.Signed) Evidence {
 	e := Evidence{Release: r, Path: evidence.Path(r.Provider, r.Version), signed: signed}
-	files, err := evidence.Pack(signed)
-	for i, data := range files {
+	for i, data := range evidence.Pack(signed) {
 		e.Files = append(e.Files, newFile(evidence.Names[i], data))
 	}
-	return e, err
+	return e
 }
 
 // WriteFile writes the bundle with a manifest from this package to a file. It replaces an existing

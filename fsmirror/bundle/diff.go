@@ -44,13 +44,10 @@ func (m Manifest) Contents() Contents {
 }
 
 // AddEvidence adds the evidence for a release, unless signed is nil.
-func (c Contents) AddEvidence(r sources.Release, signed *sources.Signed) error {
-	if signed == nil {
-		return nil
+func (c Contents) AddEvidence(r sources.Release, signed *sources.Signed) {
+	if signed != nil {
+		c.add(newEvidence(r, signed))
 	}
-	e, err := newEvidence(r, signed)
-	c.add(e)
-	return err
 }
 
 func (c Contents) add(e Evidence) {

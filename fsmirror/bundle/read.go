@@ -245,9 +245,8 @@ func (b *Bundle) readEvidence(ctx context.Context, e Evidence) (*sources.Signed,
 	}
 	signed, err := files.Signed()
 	if err == nil {
-		var again evidence.Files
-		again, err = evidence.Pack(signed)
-		if err == nil && !slices.EqualFunc(again[:], files[:], bytes.Equal) {
+		again := evidence.Pack(signed)
+		if !slices.EqualFunc(again[:], files[:], bytes.Equal) {
 			err = errors.New("not in the form that larder writes")
 		}
 	}

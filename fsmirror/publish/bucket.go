@@ -249,12 +249,12 @@ func (s *bucketShelf) exists(a fsmirror.Archive, p Package) bool {
 
 // locate returns the files of the evidence for a release, and their location. Each evidence has a directory of its own,
 // so that a document never refers to files that another program has replaced.
-func locate(r Release) (evidence.Files, *evidence.Location, error) {
-	files, err := evidence.Pack(r.Signed)
+func locate(r Release) (evidence.Files, *evidence.Location) {
+	files := evidence.Pack(r.Signed)
 	at := evidence.Locate(r.Provider, r.Version, files)
 	sum := sha256.Sum256(fmt.Append(nil, at.SHA256)) // which is sorted
 	at.URL += hex.EncodeToString(sum[:8]) + "/"
-	return files, at, err
+	return files, at
 }
 
 // read returns a document, which is empty if there is none.
@@ -322,10 +322,7 @@ func (s *bucketShelf) Put(ctx context.Context, r Release) error {
 		doc.Archives[p.ID.Platform.String()] = fsmirror.Archive{Hashes: p.Hashes, URL: urlOf(p)}
 	}
 	if r.Signed != nil {
-		files, at, err := locate(r)
-		if err != nil {
-			return err
-		}
+		files, at := locate(r)
 		dir := path.Join(evidence.Path(r.Provider, r.Version), path.Base(at.URL))
 		for i, name := range evidence.Names {
 			_, err := s.in.Put(ctx, dir+"/"+name, files[i], bucket.WriteOptions{CacheControl: keepContents})

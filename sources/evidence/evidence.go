@@ -49,9 +49,9 @@ type Files [len(Names)][]byte
 const Max = 4 << 20
 
 // Pack returns the files for s.
-func Pack(s *sources.Signed) (Files, error) {
-	text, err := json.MarshalIndent(append([]sources.Key{}, s.Keys...), "", "  ")
-	return Files{s.Signature, append(text, '\n'), []byte(Origin(s.Origin) + "\n"), s.Sums}, err
+func Pack(s *sources.Signed) Files {
+	text, _ := json.MarshalIndent(append([]sources.Key{}, s.Keys...), "", "  ") // keys are strings, so there is no error
+	return Files{s.Signature, append(text, '\n'), []byte(Origin(s.Origin) + "\n"), s.Sums}
 }
 
 // Signed returns the evidence in the files. An error is about the keys.
@@ -141,10 +141,7 @@ func ReadFiles(in *disk.Dir, name string) (Files, error) {
 // failure counts as missing. The caller must ensure that nothing else writes to
 // the directory.
 func Write(in *disk.Dir, name string, via *disk.Dir, s *sources.Signed) error {
-	files, err := Pack(s)
-	if err != nil {
-		return err
-	}
+	files := Pack(s)
 	if old, err := ReadFiles(in, name); err == nil && slices.EqualFunc(files[:], old[:], bytes.Equal) {
 		return nil
 	}

@@ -266,7 +266,7 @@ func TestResolve(t *testing.T) {
 	s := &sources.Signed{Sums: []byte("x"), Keys: []sources.Key{listed.AsListed(true), {Armor: "came along"}}}
 	reference := evidence.Reference(s)
 
-	files := sourcetest.Must(evidence.Pack(s))(t)
+	files := evidence.Pack(s)
 	read := sourcetest.Must(files.Signed())(t)
 	sourcetest.Expect(t, !read.Keys[0].Listed(), "the files claim that a key was listed")
 	got, same := evidence.Resolve(read, reference)

@@ -368,7 +368,7 @@ type doc map[string]any
 
 func newDoc(t testing.TB) doc {
 	t.Helper()
-	files := sourcetest.Must(evidence.Pack(signed()))(t)
+	files := evidence.Pack(signed())
 	sums := map[string]any{}
 	for i, name := range evidence.Names {
 		sums[name] = fmt.Sprintf("%x", sha256.Sum256(files[i]))
@@ -394,7 +394,7 @@ func (d doc) String() string {
 // serve returns a network with the document, and with the evidence in dir.
 func (d doc) serve(t testing.TB, dir string) *network {
 	t.Helper()
-	files := sourcetest.Must(evidence.Pack(signed()))(t)
+	files := evidence.Pack(signed())
 	n := &network{answers: map[string]answer{versionURL: document(d.String())}}
 	for i, name := range evidence.Names {
 		n.answers[dir+name] = answer{kind: "text/plain", body: string(files[i])}
@@ -452,7 +452,7 @@ func TestEvidenceAfterRedirect(t *testing.T) {
 // the host's Unicode name.
 func TestEvidenceOfUnicodeHosts(t *testing.T) {
 	const name = "испытание.test/acme/widget"
-	files := sourcetest.Must(evidence.Pack(signed()))(t)
+	files := evidence.Pack(signed())
 	id := packageID(t, name, "1.0.0+b")
 	d := newDoc(t)
 	d["larder"] = evidence.Extension{Evidence: evidence.Locate(id.Provider, id.Version, files)}

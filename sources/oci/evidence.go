@@ -98,11 +98,7 @@ func contained(manifest v1.Manifest) (*sources.Signed, error) {
 
 // pushEvidence stores the evidence for the index of a version, before that.
 func (m *Mirror) pushEvidence(ctx context.Context, r Repository, of v1.Descriptor, s *sources.Signed) error {
-	files, err := evidence.Pack(s)
-	if err != nil {
-		return err
-	}
-	manifest := newManifest(typeEvidence)
+	files, manifest := evidence.Pack(s), newManifest(typeEvidence)
 	manifest.Subject = &of
 	manifest.Annotations = map[string]string{v1.AnnotationCreated: time.Now().UTC().Format(time.RFC3339Nano)}
 	for i, name := range evidence.Names {

@@ -167,17 +167,15 @@ func (all *InPlace) Ids() (ids []sources.PackageID) {
 }
 
 // Contents returns the packages and the evidence for a comparison.
-func (all *InPlace) Contents() (bundle.Contents, error) {
+func (all *InPlace) Contents() bundle.Contents {
 	c := bundle.Contents{}
 	for id, a := range all.Archives {
 		c[id] = a.Hashes
 	}
 	for r, signed := range all.signed {
-		if err := c.AddEvidence(r, signed); err != nil {
-			return c, err
-		}
+		c.AddEvidence(r, signed)
 	}
-	return c, nil
+	return c
 }
 
 // entry returns a package of a place, with what its evidence is worth. The error is why the evidence proves nothing about

@@ -83,7 +83,7 @@ func contentsOf(ctx context.Context, m *site.Root, r site.PlaceRequest, known []
 		return nil, err
 	}
 	unreadable.Unread = append(unreadable.Unread, all.Unread...)
-	return all.Contents()
+	return all.Contents(), nil
 }
 
 // localContents reads the mirror in a directory, or a manifest.
@@ -113,10 +113,7 @@ func localContents(ctx context.Context, m *site.Root, dir string) (bundle.Conten
 		all[e.ID] = append(all[e.ID], e.Hashes...)
 		if release := e.ID.Release(); e.Evidence && !read[release] {
 			signed, err := evidence.Of(dir, release.Provider, release.Version)
-			if err == nil {
-				err = all.AddEvidence(release, signed)
-			}
-			if err != nil {
+			if all.AddEvidence(release, signed); err != nil {
 				m.Output.Warn("the evidence for %s is ignored: %v", release, err)
 			}
 			read[release] = true

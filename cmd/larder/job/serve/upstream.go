@@ -201,9 +201,8 @@ func (u *upstream) Archives(ctx context.Context, r sources.Release) (offer serve
 		return from.Package(ctx, sources.PackageID{Provider: r.Provider, Version: r.Version, Platform: platform})
 	}
 	if pkg, err := packageFor(ctx, platforms[0]); err == nil && pkg.Signed != nil {
-		if files, err := evidence.Pack(pkg.Signed); err == nil {
-			offer.Evidence = &files
-		}
+		files := evidence.Pack(pkg.Signed)
+		offer.Evidence = &files
 		if pkg.Kind == sources.FromRegistry {
 			offer.Archives, err = u.signedArchives(ctx, r, pkg, platforms)
 			if err != nil || len(offer.Archives) > 0 { // otherwise fetching an archive says what is wrong
