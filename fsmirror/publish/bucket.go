@@ -277,12 +277,8 @@ func (s *bucketShelf) read(ctx context.Context, name string) (doc document, err 
 }
 
 // write writes a document in place of the one that was read, and returns it with its new ETag.
-func (s *bucketShelf) write(ctx context.Context, name string, doc document) (document, error) {
-	text, err := doc.Text()
-	if err != nil {
-		return doc, err
-	}
-	doc.etag, err = s.in.Put(ctx, s.home+name, text, bucket.WriteOptions{
+func (s *bucketShelf) write(ctx context.Context, name string, doc document) (_ document, err error) {
+	doc.etag, err = s.in.Put(ctx, s.home+name, doc.Text(), bucket.WriteOptions{
 		ContentType: "application/json", CacheControl: keepDocument, Only: bucket.IfETag(doc.etag),
 	})
 	if errors.Is(err, bucket.ErrChanged) {
