@@ -22,24 +22,20 @@ type Placed struct {
 	Payload
 	How How
 	To  string // directory of the modules, or file of the engine
+
+	dir, below string // the directory that the user named, and the path below it
 }
 
 const scratchPrefix = ".larder-import-"
 
-// wanted returns the directory that the user named for a payload, and the path of the
-// payload below it. The directory is empty if the payload was not requested.
-func (o ImportOptions) wanted(p Payload) (dir, below string) {
-	if p.Kind == EngineBinary {
-		return o.EngineTo, p.Files[0].Name
-	}
-	return o.ModulesTo, path.Join(p.Root, DataPath, modulesName)
-}
-
 // plan decides what to do with each payload.
 func (in *importer) plan(ctx context.Context) error {
 	for _, p := range in.bundle.Manifest.Payload {
-		dir, below := in.opts.wanted(p)
-		if dir == "" {
+		to := Placed{Payload: p, dir: in.opts.ModulesTo, below: path.Join(p.Root, DataPath, modulesName)}
+		if p.Kind == EngineBinary {
+			to.dir, to.below = in.opts.EngineTo, p.Files[0].Name
+		}
+		if to.dir == "" {
 			in.result.Left = append(in.result.Left, p)
 			continue
 		}
@@ -48,24 +44,23 @@ func (in *importer) plan(ctx context.Context) error {
 			return sources.WithHint(err, "ask the sender for the SHA-256 that larder bundle create printed, and don't run this engine")
 		}
 		for _, f := range p.Files {
-			if !filepath.IsLocal(filepath.FromSlash(path.Join(below, f.Name))) {
+			if !filepath.IsLocal(filepath.FromSlash(path.Join(to.below, f.Name))) {
 				return fmt.Errorf("%s: %s: this system does not allow a file with this name", p, f.Name)
 			}
 		}
-		placed := Placed{Payload: p, To: filepath.Join(dir, filepath.FromSlash(below))}
 		var err error
-		if placed.How, err = in.compare(ctx, placed); err != nil {
+		to.To = filepath.Join(to.dir, filepath.FromSlash(to.below))
+		if to.How, err = in.compare(ctx, to); err != nil {
 			return err
 		}
-		in.result.Placed = append(in.result.Placed, placed)
+		in.result.Placed = append(in.result.Placed, to)
 	}
 	return nil
 }
 
 // compare compares a payload with what is in its place, and returns what to do with it.
 func (in *importer) compare(ctx context.Context, p Placed) (How, error) {
-	dir, below := in.opts.wanted(p.Payload)
-	base, err := disk.Open(dir)
+	base, err := disk.Open(p.dir)
 	if errors.Is(err, fs.ErrNotExist) {
 		return Added, nil
 	}
@@ -73,7 +68,7 @@ func (in *importer) compare(ctx context.Context, p Placed) (How, error) {
 		return "", err
 	}
 	defer base.Close()
-	info, err := base.Lstat(below)
+	info, err := base.Lstat(p.below)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return Added, nil
@@ -118,8 +113,7 @@ func (in *importer) place(ctx context.Context, p *Placed) (err error) {
 	if p.How == Known {
 		return nil
 	}
-	dir, below := in.opts.wanted(p.Payload)
-	base, err := disk.Make(dir)
+	base, err := disk.Make(p.dir)
 	if err != nil {
 		return err
 	}
@@ -138,13 +132,13 @@ func (in *importer) place(ctx context.Context, p *Placed) (err error) {
 		return err
 	}
 	parent := base
-	if above := path.Dir(below); above != "." {
+	if above := path.Dir(p.below); above != "." {
 		if parent, err = base.MakeSub(above); err != nil {
 			return err
 		}
 		defer parent.Close()
 	}
-	_, err = scratch.Replace(made, parent, path.Base(below))
+	_, err = scratch.Replace(made, parent, path.Base(p.below))
 	if p.Kind == EngineBinary {
 		err = errors.Join(err, parent.Sync())
 	}
