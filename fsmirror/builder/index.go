@@ -355,15 +355,9 @@ func (h *homeIndex) enter(at fsmirror.Package, r record, err error) {
 		}
 		h.setStays(at.ID, true)
 	default:
-		hashes := []sources.Hash{r.H1, r.ZH}
-		if r.ZipH1 != "" && r.ZipH1 != r.H1 {
-			hashes = append(hashes, r.ZipH1) // engines compute this h1: hash from the archive
-		}
-		slices.Sort(hashes)
-		rel, err := filepath.Rel(h.b.dir.Path(h.home), at.Path())
-		if err != nil {
-			h.unread[h.home] = err
-		}
+		// Engines compute the second hash from the archive.
+		hashes := sources.SortHashes([]sources.Hash{r.H1, cmp.Or(r.ZipH1, r.H1), r.ZH})
+		rel, _ := filepath.Rel(h.b.dir.Path(h.home), at.Path()) // both are in the mirror
 		entry := fsmirror.Archive{Hashes: hashes, URL: (&url.URL{Path: filepath.ToSlash(rel)}).String()}
 		h.add(document(h.home, at.ID.Version), at.ID.Platform.String(), entry)
 	}

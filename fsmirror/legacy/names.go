@@ -26,12 +26,6 @@ func parseExecutableName(file string) (n clues, ok bool) {
 	return n, n.typ != ""
 }
 
-// parseArchiveName parses the name of a published archive.
-func parseArchiveName(file string) (c clues, ok bool) {
-	typ, v, platform, ok := fsmirror.ParseArchiveName(file)
-	return clues{typ, v.String(), platform}, ok
-}
-
 // IsExecutable reports whether a file has the name of an executable of a provider with this type.
 func IsExecutable(file, typ string) bool {
 	n, ok := parseExecutableName(file)

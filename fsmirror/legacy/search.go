@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/larder-cli/larder/fsmirror"
 	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/archive"
 	"github.com/larder-cli/larder/sources/disk"
@@ -88,8 +89,8 @@ func (s *search) file(path string, given bool) {
 	base, found := filepath.Base(path), Candidate{Kind: Executable, Path: path}
 	c, named := parseExecutableName(base)
 	if strings.EqualFold(filepath.Ext(base), ".zip") {
-		found.Kind = Archive
-		c, named = parseArchiveName(base)
+		typ, v, platform, ok := fsmirror.ParseArchiveName(base)
+		c, named, found.Kind = clues{typ, v.String(), platform}, ok, Archive
 	} else if dir, err := filepath.Abs(filepath.Dir(path)); err == nil {
 		c.platform = knownPlatform(filepath.Base(dir))
 	}
