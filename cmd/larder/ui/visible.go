@@ -6,8 +6,8 @@ import (
 	"strconv"
 	"strings"
 	"unicode"
-	"unicode/utf8"
 	"unicode/utf16"
+	"unicode/utf8"
 )
 
 // Visible returns text without terminal control characters and other characters that show nothing: names of files and
