@@ -35,7 +35,7 @@ type leaseJSON struct {
 
 const (
 	abandonedAfter = time.Minute // without a renewal, the holder was killed
-	renewals       = 4           // in this time
+	renewals       = 4           // in this time, and more often in the beginning, see lookAgain
 	firstLook      = 100 * time.Millisecond
 	maxLook        = 2 * time.Second // between two looks of a waiting program
 	maxHolder      = 200             // bytes, of the holder that is shown
@@ -108,27 +108,34 @@ func (l leaseJSON) take(ctx context.Context, in Slot, wait func(holder string)) 
 
 // renew renews the lease until the work is done. It returns an error if the lease is lost.
 func (l leaseJSON) renew(ctx context.Context, done <-chan struct{}, in Slot) error {
-	for renewed := time.Now(); ; {
+	for taken, renewed := time.Now(), time.Now(); ; {
 		select {
-		case <-time.After(abandonedAfter / renewals):
+		case <-time.After(lookAgain(time.Since(taken))):
 		case <-done:
 			return nil
 		case <-ctx.Done():
 			return nil
 		}
 		l.Number++
+		began := time.Now()
 		try, cancel := context.WithDeadline(ctx, renewed.Add(abandonedAfter*3/4)) // before another program takes the lease
 		err := in.Write(try, l.text())
 		cancel()
 		switch {
 		case err == nil:
-			renewed = time.Now()
+			renewed = began
 		case errors.Is(err, ErrTaken):
-			return sources.WithHint(err, "push again: this push was interrupted for longer than %s", abandonedAfter)
+			return sources.WithHint(err, "push again: this push was interrupted, or both have taken the lease at the same time")
 		case ctx.Err() == nil && time.Since(renewed) >= abandonedAfter*3/4:
 			return fmt.Errorf("%w, or will: renewing it failed: %w", ErrTaken, err)
 		}
 	}
+}
+
+// lookAgain returns how long to wait until a lease that was taken some time ago is renewed. While it is new, a program
+// that has read the slot before may still replace it, if the place can't write on a condition.
+func lookAgain(taken time.Duration) time.Duration {
+	return min(max(leastSettling, 2*taken), abandonedAfter/renewals)
 }
 
 func (l leaseJSON) text() string {

@@ -15,6 +15,8 @@ import (
 	"time"
 
 	"github.com/larder-cli/larder/fsmirror/publish"
+	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/fetch"
 	"github.com/larder-cli/larder/sources/sourcetest"
 )
 
@@ -167,32 +169,57 @@ func TestHoldEnds(t *testing.T) {
 	})
 }
 
-// Of programs that write the lease in a registry at the same time, one has it.
-func TestLeaseAtOnce(t *testing.T) {
-	w := sourcetest.New(t)
-	r := &registry{t, w.OCI().Host, transportOf(w), nil}
-	slot := func() publish.Slot { return r.pusher().Slot(sourcetest.Address(t, provider)) }
-	for range 3 {
-		var group sync.WaitGroup
-		var had atomic.Int64
-		for i := range 4 {
-			in := slot()
-			_, err := in.Read(t.Context())
-			check(t, err)
-			group.Go(func() {
-				err := in.Write(t.Context(), strings.Repeat("x", i+1))
-				sourcetest.Expect(t, err == nil || errors.Is(err, publish.ErrTaken), "error %v", err)
-				if err == nil {
-					had.Add(1)
-				}
-			})
-		}
-		group.Wait()
-		sourcetest.Equal(t, had.Load(), int64(1), "programs with the lease")
-		last := slot()
-		_, err := last.Read(t.Context())
-		check(t, err)
-		check(t, last.Write(t.Context(), ""))
+// A tag is a lease in a registry, where a write replaces whatever is there.
+type tag struct {
+	mu   sync.Mutex
+	text string
+}
+
+// A tagOf is the tag for one program, whose writes have their effect after a time.
+type tagOf struct {
+	*tag
+	slow time.Duration
+}
+
+func (t tagOf) Lease(context.Context, sources.Provider) (string, error) {
+	time.Sleep(time.Millisecond)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.text, nil
+}
+
+func (t tagOf) SetLease(_ context.Context, _ sources.Provider, text string) error {
+	time.Sleep(t.slow)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.text = text
+	return nil
+}
+
+// Of programs that write the lease in a registry at the same time, one has it, also if the writes of another one are
+// slow: it stops before that one begins.
+func TestTagAtOnce(t *testing.T) {
+	p := sourcetest.Address(t, provider)
+	for slow := 10 * time.Millisecond; slow < 20*time.Second; slow += slow / 40 {
+		synctest.Test(t, func(t *testing.T) {
+			var at tag
+			var all sync.WaitGroup
+			var working atomic.Int64
+			for i, slow := range []time.Duration{time.Millisecond, 2 * time.Millisecond, slow} {
+				all.Go(func() {
+					work := func(ctx context.Context) error {
+						defer working.Add(-1)
+						sourcetest.Equal(t, working.Add(1), int64(1), "programs with the lease if a write takes", slow)
+						return fetch.Sleep(ctx, 40*time.Second)
+					}
+					for err := publish.ErrTaken; errors.Is(err, publish.ErrTaken); {
+						err = publish.Hold(t.Context(), publish.TagSlot(tagOf{&at, slow}, p), fmt.Sprint("program ", i), func(string) {}, work)
+						sourcetest.Expect(t, err == nil || errors.Is(err, publish.ErrTaken), "error %v", err)
+					}
+				})
+			}
+			all.Wait()
+		})
 	}
 }
 

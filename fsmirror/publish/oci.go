@@ -107,47 +107,58 @@ func (s *ociShelf) Remove(ctx context.Context, packages []sources.PackageID) err
 // Slot implements [Target].
 func (o *OCI) Slot(p sources.Provider) Slot { return &tagSlot{in: o.Mirror, of: p} }
 
-// How long to wait until a tag is read again: a multiple of the time that writing it took, within limits.
+// How long to wait until a tag that was taken is read again.
 const (
-	settlingTimes = 5
+	settlingTimes = 3 // the time since it was read first, within limits
 	leastSettling = 100 * time.Millisecond
-	mostSettling  = 5 * time.Second
+	mostSettling  = abandonedAfter / 2
 )
 
-// A tagSlot is a tag. Registries can't write on a condition, so it reads the tag before and after that.
+// leaseTags are the leases in a registry, as [oci.Mirror] reads and writes them.
+type leaseTags interface {
+	Lease(ctx context.Context, p sources.Provider) (text string, err error)
+	SetLease(ctx context.Context, p sources.Provider, text string) error
+}
+
+// A tagSlot is a tag. Registries can't write on a condition, so it reads the tag before and after that. A program whose
+// write was slow may have replaced the lease of another one, which has begun to work. It waits several times as long as
+// reading and writing took: by then the other one has looked at its lease again, see [lookAgain], and has stopped.
 type tagSlot struct {
-	in   *oci.Mirror
+	in   leaseTags
 	of   sources.Provider
-	last string // as it was read or written
-	read bool   // and not written since
+	last string    // as it was read or written
+	read time.Time // zero if it was written since
 }
 
 // Read implements [Slot].
 func (s *tagSlot) Read(ctx context.Context) (text string, err error) {
+	s.read = time.Now()
 	s.last, err = s.in.Lease(ctx, s.of)
-	s.read = true
 	return s.last, err
 }
 
 // Write implements [Slot].
 func (s *tagSlot) Write(ctx context.Context, text string) error {
-	if !s.read {
+	began, taking := s.read, !s.read.IsZero()
+	if !taking {
 		if err := s.check(ctx, s.last); err != nil {
 			return err
 		}
 	}
-	began := time.Now()
-	s.read = false
-	if err := s.in.SetLease(ctx, s.of, text); err != nil || text == "" {
+	s.read = time.Time{} // also if writing fails, which may have changed the tag
+	if err := s.in.SetLease(ctx, s.of, text); err != nil {
 		return err
 	}
-	// Another program that has read the tag before should have written it by then.
-	if err := fetch.Sleep(ctx, min(max(leastSettling, settlingTimes*time.Since(began)), mostSettling)); err != nil {
-		return err
+	if taking && text != "" {
+		if err := fetch.Sleep(ctx, min(max(leastSettling, settlingTimes*time.Since(began)), mostSettling)); err != nil {
+			return err
+		}
+		if err := s.check(ctx, text); err != nil {
+			return err
+		}
 	}
-	err := s.check(ctx, text)
-	s.read = err != nil
-	return err
+	s.last, s.read = text, time.Time{}
+	return nil
 }
 
 // check returns an error unless the tag has the text.
