@@ -224,11 +224,11 @@ func (f *Filling) showFilled(all []installer.Filled, absent map[sources.PackageI
 	out := f.Output
 	changes := make([]report.Change, 0, len(all))
 	sum.Tried = len(all)
-	for _, got := range all {
-		switch {
+	for i := range all {
+		switch got := &all[i]; {
 		case got.Outcome.How != "":
 			changes = append(changes, report.Change{
-				Outcome: got.Outcome, Modules: got.Modules(),
+				Outcome: &got.Outcome, Modules: got.Modules(),
 				Unchanged: got.Outcome.How != installer.Fetched && got.Outcome.How != installer.Planned,
 			})
 			sum.Add(got.Outcome)

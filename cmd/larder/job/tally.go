@@ -23,7 +23,7 @@ type installed struct {
 func (i installed) changes() []report.Change {
 	changes := make([]report.Change, len(i.Packages))
 	for n, p := range i.Packages {
-		changes[n] = report.Change{Outcome: p, Unchanged: p.How == installer.WasInstalled}
+		changes[n] = report.Change{Outcome: &p, Unchanged: p.How == installer.WasInstalled}
 		if locked, ok := i.before.Entry(p.Package.ID.Provider); ok && locked.Version != p.Package.ID.Version {
 			changes[n].Was = locked.Version
 		}

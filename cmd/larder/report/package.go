@@ -71,7 +71,7 @@ func (p Outcome) Again() Outcome {
 
 // A Change is a package of the result, and how it differs from the package before.
 type Change struct {
-	installer.Outcome
+	*installer.Outcome
 	Was       sources.Version // the replaced version; zero if none
 	Unchanged bool            // the package was there before: shown with --verbose
 	Modules   []string        // root modules that require the package; empty if there is only one
@@ -91,14 +91,14 @@ func (o *Output) Changes(all []Change, removed ...sources.Release) {
 	sized := o.module == "" && slices.ContainsFunc(all, func(c Change) bool { return c.Size > 0 })
 	var rows []Change
 	for _, c := range all {
-		o.About(c.Modules).Tell(OutcomeOf(c.Outcome, c.Modules...))
+		o.About(c.Modules).Tell(OutcomeOf(*c.Outcome, c.Modules...))
 		if !c.Unchanged || o.Level == Verbose {
 			c.module, c.sized, c.platforms = o.module, sized, others
 			rows = append(rows, c)
 		}
 	}
 	for _, r := range removed {
-		rows = append(rows, Change{removed: r, module: o.module})
+		rows = append(rows, Change{Outcome: &installer.Outcome{}, removed: r, module: o.module})
 	}
 	if o.group != nil {
 		o.group.changes = append(o.group.changes, rows...)

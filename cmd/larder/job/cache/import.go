@@ -119,7 +119,7 @@ func (im *importer) read(ctx context.Context, from *bundle.Bundle) error {
 	for _, p := range from.Manifest.Packages {
 		outcome, err := im.into.Import(ctx, p.ID, p.H1, from.Payload(p), claims(from, p))
 		if err == nil {
-			im.changes = append(im.changes, report.Change{Outcome: outcome, Unchanged: outcome.How != installer.Imported})
+			im.changes = append(im.changes, report.Change{Outcome: &outcome, Unchanged: outcome.How != installer.Imported})
 			continue
 		}
 		if errs = append(errs, err); ctx.Err() != nil {
