@@ -33,7 +33,7 @@ import (
 // 10,000 packages. Below it, the collector may leave gcPercent of garbage for what is in use, as
 // collecting took a quarter of the CPU time of a run over a thousand root modules.
 const (
-	softLimit = 80 << 20
+	softLimit = 78 << 20
 	gcPercent = 400
 )
 

@@ -22,8 +22,9 @@ import (
 )
 
 // A Ledger is what this user's Larder has recorded about the packages of a store: an entry of type E for each package, by
-// a key that the store chooses. It has one sealed file for each provider, or one for all, which is read once in a run, and
-// replaced as a whole. Entries last only for this run if they can't be written. A Ledger is safe for concurrent use.
+// a key that the store chooses. It has one sealed file for each provider, or one for all, which is read once in a run,
+// or again if there are many, and replaced as a whole. Entries last only for this run if they can't be written. A Ledger
+// is safe for concurrent use.
 type Ledger[E any] struct {
 	opts  LedgerOptions
 	mu    sync.Mutex
@@ -70,7 +71,7 @@ const (
 	maxPage    = 64 << 20 // in bytes, enough for tens of thousands of packages
 	largePage  = 64 << 10 // in bytes; it is written at most once in a writePause, which is then most of the work
 	writePause = time.Second
-	mostPages  = 16              // in memory while they are written
+	mostKept   = 4096            // entries in memory, if the files have them
 	ledgerLock = "ledger.lock"   // the name of the lock file in a ledger
 	ledgerWait = 5 * time.Second // for the lock, which is only held while a file is written
 )
@@ -166,19 +167,30 @@ func (l *Ledger[E]) Write(ctx context.Context, p sources.Provider) error {
 	return errors.Join(l.write(ctx, l.of(p)), l.shed(ctx, l.of(p)))
 }
 
-// shed writes the pages of other providers, and forgets them, if there are many. The caller holds l.mu.
+// shed writes the pages of other providers, and forgets them, if they have many entries. The caller holds l.mu.
 func (l *Ledger[E]) shed(ctx context.Context, but sources.Provider) (err error) {
-	if len(l.pages) <= mostPages || l.opts.Dir == "" || l.opts.ReadOnly {
-		return nil
-	}
-	for p, page := range l.pages {
-		if p != but {
-			if err = errors.Join(err, l.write(ctx, p)); len(page.changed) == 0 {
-				delete(l.pages, p)
+	if l.isLarge() {
+		for p := range l.pages {
+			if p != but {
+				err = errors.Join(err, l.write(ctx, p))
 			}
 		}
+		l.forget(but)
 	}
 	return err
+}
+
+// forget forgets the pages of other providers that are as in their files.
+func (l *Ledger[E]) forget(but sources.Provider) {
+	maps.DeleteFunc(l.pages, func(p sources.Provider, page *page[E]) bool { return p != but && len(page.changed) == 0 })
+}
+
+func (l *Ledger[E]) isLarge() bool {
+	n := 0
+	for _, page := range l.pages {
+		n += len(page.entries)
+	}
+	return n > mostKept
 }
 
 // WriteAll is Write for all providers that leaves nothing for later.
@@ -263,6 +275,9 @@ func (l *Ledger[E]) entry(p sources.Provider, key string) (*page[E], string) {
 func (l *Ledger[E]) page(p sources.Provider) *page[E] {
 	if known, ok := l.pages[p]; ok {
 		return known
+	}
+	if l.isLarge() {
+		l.forget(p)
 	}
 	read := &page[E]{entries: map[string]E{}, changed: map[string]bool{}}
 	l.pages[p] = read
