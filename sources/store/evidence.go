@@ -74,9 +74,9 @@ type resolved struct {
 	same bool
 }
 
-// mostRead is the number of versions whose evidence is kept in memory: enough for all packages of a
-// run, but not for a large mirror.
-const mostRead = 250
+// mostRead is the number of versions whose evidence is kept in memory: enough for those that are worked on at the same
+// time, and for the releases that a few hundred root modules share.
+const mostRead = 64
 
 // Read returns the evidence for a version. The error matches [sources.ErrNotFound] if there
 // is none.

@@ -71,7 +71,7 @@ const (
 	maxPage    = 64 << 20 // in bytes, enough for tens of thousands of packages
 	largePage  = 64 << 10 // in bytes; it is written at most once in a writePause, which is then most of the work
 	writePause = time.Second
-	mostKept   = 4096            // entries in memory, if the files have them
+	mostKept   = 2048            // entries in memory, if the files have them
 	ledgerLock = "ledger.lock"   // the name of the lock file in a ledger
 	ledgerWait = 5 * time.Second // for the lock, which is only held while a file is written
 )
