@@ -158,6 +158,8 @@ func TestLocks(t *testing.T) {
 		{name: "from the engine's cache", inStore: true, stored: sources.SelfSigned, publish: signed, locked: []sources.Hash{h1(widget)}, engineCache: true, want: hw, left: true},
 		{name: "from the engine's cache, by archive", inStore: true, stored: sources.SelfSigned, publish: signed, locked: []sources.Hash{zh(widget)}, engineCache: true, want: everything},
 		{name: "from the store, nothing locked", inStore: true, stored: sources.SelfSigned, publish: signed, want: everything},
+		{name: "from the engine's cache, unknown schemes", inStore: true, publish: signed, locked: []sources.Hash{h1(widget), "h9:x"}, engineCache: true, want: hw},
+		{name: "tofu: from the engine's cache, unknown schemes", engine: tofu, inStore: true, publish: signed, locked: []sources.Hash{h1(widget), "h9:x"}, engineCache: true, want: hw + " h9:x", left: true},
 		{name: "tofu: from the store", engine: tofu, inStore: true, stored: sources.Unverified, publish: fromMirror(), locked: []sources.Hash{h1(widget)}, want: hw, left: true},
 	}
 	for _, c := range cases {

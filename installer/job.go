@@ -353,19 +353,21 @@ func (j *job) acquire(ctx context.Context, req acquire.Request, held sources.Sto
 
 // outcome returns the result for an acquired package, and learns its hashes. An
 // engine that finds a locked package in its own cache does not add hashes to an entry
-// that the contents already match.
+// that the contents already match. OpenTofu then leaves the entry as it is.
 func (j *job) outcome(res acquire.Result) Outcome {
-	j.changed = true
 	o := Outcome{Package: res.Package, How: FromStore, Source: res.Offer.Source, Size: res.Size, Offline: j.offline}
 	if res.Fetched {
 		o.How = Fetched
 	}
+	asked := res.Offer.ID != (sources.PackageID{}) // a source
+	cached := !asked && j.opts.EngineCache && sources.MatchesAny(j.lockedHashes(), res.Package.H1)
+	j.changed = j.changed || !cached || j.engine != sources.OpenTofu
 	switch {
 	case res.Planned:
 		o.How = Planned
-	case res.Offer.ID != (sources.PackageID{}): // a source was queried
+	case asked:
 		j.learn(res)
-	case !j.opts.EngineCache || !sources.MatchesAny(j.lockedHashes(), res.Package.H1):
+	case !cached:
 		j.learnKnown(res.Package)
 	}
 	return o

@@ -323,12 +323,14 @@ func (c *comparison) differences(want, got outcome) []string {
 	if want.lock != got.lock {
 		all = append(all, fmt.Sprintf("lock file:\n%s\nwant:\n%s", got.lock, want.lock))
 	}
-	all = append(all, compareTrees("installed", want.tree, got.tree)...)
+	crashed := crash.MatchString(want.output) // then it doesn't say why it failed, and may not have come to a provider
+	if !crashed {
+		all = append(all, compareTrees("installed", want.tree, got.tree)...)
+	}
 	if want.status == 0 && got.status == 0 {
 		all = append(all, c.cacheDifferences(want, got)...)
 	}
 	unreadable := badArchive.MatchString(unwrapped(want.output)) || c.Engine == sources.OpenTofu && notListed.MatchString(got.output)
-	crashed := crash.MatchString(want.output) // then it doesn't say why it failed
 	if w, g := kinds(want, got); !unreadable && !crashed && want.status != 0 && got.status != 0 && !slices.Equal(w, g) {
 		all = append(all, fmt.Sprintf("failed because of %q, want %q", g, w))
 	}
@@ -337,7 +339,7 @@ func (c *comparison) differences(want, got outcome) []string {
 
 // badArchive is said of an archive, which Larder fetches only once its signature is
 // known to be good: it may have another complaint.
-var badArchive = regexp.MustCompile(`zip: checksum error|empty archive|archive has incorrect checksum|Error while installing \S+ \S+: \S+: bad response code: \d+`)
+var badArchive = regexp.MustCompile(`zip: checksum error|empty archive|archive has incorrect checksum|Error while installing \S+ \S+: \S+: bad response code: \d+|unsuccessful request to \S+: \d+`)
 
 // notListed is what Larder says of a locked version that no source lists. If it is cached,
 // OpenTofu, which lists no versions then, says that it has no package.
@@ -379,9 +381,10 @@ func (c *comparison) cacheDifferences(want, got outcome) []string {
 // followUp is what Terraform still does when Larder is done: it should be
 // nothing.
 func (c *comparison) followUp(before outcome) []string {
+	// Terraform doesn't use a cached package without an h1 hash in the lock file.
 	known := !slices.ContainsFunc(strings.Split(before.lock, "\nprovider ")[1:], func(block string) bool { return !strings.Contains(block, `"h1:`) })
-	bare := c.cached(before) && c.Seed%2 == 0 && known // Terraform doesn't use a cached package without that hash
-	if bare {                                          // the cache alone must do
+	bare := c.cached(before) && c.Seed%2 == 0 && known && !slices.Contains(c.Forgot, "config.tfrc")
+	if bare { // the cache alone must do
 		c.must(os.RemoveAll(filepath.Join(c.dir, c.DataDir, "providers")))
 	}
 	c.world.Registry.Forget()
@@ -425,7 +428,7 @@ var failures = []failure{
 	{"nothing to choose", regexp.MustCompile(`no available releases match|version \S+ is no longer available|does not have a provider named|was not found in any of the search locations|is not a valid provider version`),
 		regexp.MustCompile(`no versions? (are available|match)|only pre-releases|is no longer available|: not found in |no installation method`)},
 	{"locked out", regexp.MustCompile(`locked provider \S+ \S+ does not match`), regexp.MustCompile(`lock file selects \S+, which does not match`)},
-	{"no platform", regexp.MustCompile(`does not have a package available for your current platform`), regexp.MustCompile(`no package for this platform`)},
+	{"no platform", regexp.MustCompile(`does not have a package available for your current platform`), regexp.MustCompile(`no package for (this|the) platform`)},
 	{"other package", regexp.MustCompile(`doesn't match any of the checksums previously recorded`), regexp.MustCompile(`the dependency lock file has`)},
 	{"no executable", regexp.MustCompile(`could not find executable`), regexp.MustCompile(`no provider executable|no files in the archive`)},
 	{"read-only", regexp.MustCompile(`lock file is read-only`), regexp.MustCompile(`lock file is out of date`)},
@@ -470,7 +473,10 @@ var deviations = []deviation{
 	}},
 	{"Packages must contain an executable", func(s *situation, want, _ outcome) bool {
 		incomplete := slices.ContainsFunc(s.Cached, func(p placed) bool { return p.How == "incomplete" }) || contains(s, "no program", "program below", "empty")
-		return strings.Contains(want.output, "previously-installed") && incomplete
+		return noProgram.MatchString(unwrapped(want.output)) && incomplete
+	}},
+	{"Errors in the configuration come first", func(_ *situation, want, got outcome) bool {
+		return want.status != 0 && strings.Contains(got.output, "--plugin-dir: there is no directory")
 	}},
 	{"Errors in the configuration come first", said(`Invalid dependency on built-in provider|Invalid legacy provider address`)},
 	{"Credentials go to their own host", func(s *situation, want, got outcome) bool {
@@ -480,7 +486,7 @@ var deviations = []deviation{
 	{"Installed packages are links to files", func(s *situation, _, _ outcome) bool {
 		return s.Prior == "itself" && s.CacheDir != "" && slices.Contains(s.Forgot, s.CacheDir)
 	}},
-	{"A failed install changes nothing", said(`entry contains '\.\.'`)},
+	{"A failed install changes nothing", said(`entry contains '\.\.'|Error while installing \S+ \S+: zip: checksum error`)},
 	{"Empty URLs", func(_ *situation, _, got outcome) bool { return strings.Contains(got.output, "empty URL") }},
 	{"Hostile archives", func(s *situation, _, got outcome) bool {
 		return contains(s, "symbolic link", "twice") && hostile.MatchString(got.before+got.output)
@@ -498,6 +504,9 @@ var deviations = []deviation{
 	{"Read-only lock files that OpenTofu would rewrite", func(s *situation, want, _ outcome) bool {
 		kept := strings.Contains(want.lock, `"registry.terraform.io/hashicorp/`)
 		return s.Engine == sources.OpenTofu && kept && strings.Contains(want.output, "Provider dependency changes detected")
+	}},
+	{"Links out of a checkout", func(_ *situation, _, got outcome) bool {
+		return leadsOut.MatchString(got.output)
 	}},
 	{"Providers under development", said(`Provider development overrides are in effect`)},
 	{"Broken CLI configurations", func(_ *situation, _, got outcome) bool { return brokenConfig.MatchString(got.output) }},
@@ -547,7 +556,8 @@ func sufficed(_ *situation, want, got outcome) bool {
 		return true
 	}
 	for _, m := range failed.FindAllStringSubmatch(unwrapped(want.output), -1) {
-		at := regexp.MustCompile(`(?m)^[ +~]+(?:registry.(?:terraform.io|opentofu.org)/)?` + regexp.QuoteMeta(m[1]) + ` .* (already installed|from the cache)`)
+		name := strings.TrimPrefix(strings.TrimPrefix(m[1], "registry.terraform.io/"), "registry.opentofu.org/")
+		at := regexp.MustCompile(`(?m)^[ +~]+(?:registry.(?:terraform.io|opentofu.org)/)?` + regexp.QuoteMeta(name) + ` .* (already installed|from the cache)`)
 		if at.MatchString(got.output) {
 			return true
 		}
@@ -619,6 +629,11 @@ var (
 
 // unknownBlock is what a release says of what only later ones know.
 var unknownBlock = regexp.MustCompile(`Blocks of type "(action|ephemeral|removed|check|lifecycle)" are not expected here`)
+
+// noProgram is what Terraform says of an installed or a cached package without an executable.
+var noProgram = regexp.MustCompile(`previously-installed|from the shared cache directory: provider binary not found`)
+
+var leadsOut = regexp.MustCompile(`is a symlink out of the mirror, and the mirror is in a checkout|the root module reaches it through a symbolic link`)
 
 var hostile = regexp.MustCompile(`occurs twice|neither a file nor a directory`)
 
