@@ -1,11 +1,8 @@
 package main
 
 import (
-	"context"
-
 	"github.com/larder-cli/larder/cmd/larder/job/mirror"
 	"github.com/larder-cli/larder/cmd/larder/line"
-	"github.com/larder-cli/larder/cmd/larder/site"
 )
 
 func bundleVerifyCommand() *line.Command {
@@ -18,10 +15,6 @@ func bundleVerifyCommand() *line.Command {
 		About: "Hashes packages and their contents, and verifies their signed checksums.\n" +
 			"Changes nothing, and needs no network.",
 		Flags: trustFlags(),
-		Run:   atSite(bundleVerify),
+		Run:   onWord(mirror.VerifyBundle),
 	}
-}
-
-func bundleVerify(ctx context.Context, l *line.Line, s *site.Site) error {
-	return mirror.VerifyBundle(ctx, s, l.Word(0))
 }

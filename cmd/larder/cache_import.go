@@ -1,11 +1,8 @@
 package main
 
 import (
-	"context"
-
 	"github.com/larder-cli/larder/cmd/larder/job/cache"
 	"github.com/larder-cli/larder/cmd/larder/line"
-	"github.com/larder-cli/larder/cmd/larder/site"
 )
 
 func cacheImportCommand() *line.Command {
@@ -20,10 +17,6 @@ func cacheImportCommand() *line.Command {
 			"before. Archives are verified.",
 		Flags:  trustFlags(),
 		Leaves: continues,
-		Run:    atSite(cacheImport),
+		Run:    onWords(cache.Import),
 	}
-}
-
-func cacheImport(ctx context.Context, l *line.Line, s *site.Site) error {
-	return cache.Import(ctx, s, l.Words)
 }

@@ -1,11 +1,8 @@
 package main
 
 import (
-	"context"
-
 	"github.com/larder-cli/larder/cmd/larder/job/cache"
 	"github.com/larder-cli/larder/cmd/larder/line"
-	"github.com/larder-cli/larder/cmd/larder/site"
 )
 
 func cacheKeyCommand() *line.Command {
@@ -18,8 +15,6 @@ func cacheKeyCommand() *line.Command {
 		About: "The key depends only on the locked versions and the platforms. Without a lock file,\n" +
 			"it depends on the version constraints.",
 		Flags: treeFlags(notHere),
-		Run: atSite(func(ctx context.Context, l *line.Line, s *site.Site) error {
-			return cache.ShowKey(ctx, s, l.Words)
-		}),
+		Run:   onWords(cache.ShowKey),
 	}
 }

@@ -1,11 +1,8 @@
 package main
 
 import (
-	"context"
-
 	"github.com/larder-cli/larder/cmd/larder/job/cache"
 	"github.com/larder-cli/larder/cmd/larder/line"
-	"github.com/larder-cli/larder/cmd/larder/site"
 )
 
 func cacheRepairCommand() *line.Command {
@@ -18,8 +15,6 @@ func cacheRepairCommand() *line.Command {
 			".larder/quarantine in the cache. Fails if it can't replace a package.",
 		Flags:  []line.Flag{dryRunFlag("show what would be replaced")},
 		Leaves: "packages repaired before are complete",
-		Run: atSite(func(ctx context.Context, l *line.Line, s *site.Site) error {
-			return cache.Repair(ctx, s)
-		}),
+		Run:    alone(cache.Repair),
 	}
 }

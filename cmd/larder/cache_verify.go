@@ -1,11 +1,8 @@
 package main
 
 import (
-	"context"
-
 	"github.com/larder-cli/larder/cmd/larder/job/cache"
 	"github.com/larder-cli/larder/cmd/larder/line"
-	"github.com/larder-cli/larder/cmd/larder/site"
 )
 
 func cacheVerifyCommand() *line.Command {
@@ -17,8 +14,6 @@ func cacheVerifyCommand() *line.Command {
 			"checksums. Changes nothing, and needs no network. Doesn't read the archives of\n" +
 			"recent downloads, which are verified before they are used.",
 		Flags: trustFlags(),
-		Run: atSite(func(ctx context.Context, l *line.Line, s *site.Site) error {
-			return cache.Verify(ctx, s)
-		}),
+		Run:   alone(cache.Verify),
 	}
 }

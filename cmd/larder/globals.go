@@ -102,8 +102,11 @@ func flagVariables(l *line.Line) (all []cliconfig.Input) {
 // An action is what a command does with its line, which was checked, and the site.
 type action func(ctx context.Context, l *line.Line, s *site.Site) error
 
+// A runner is what runs a command.
+type runner = func(context.Context, *line.Line, *report.Output) error
+
 // atSite returns the function that opens the site for a job and does it.
-func atSite(do action) func(context.Context, *line.Line, *report.Output) error {
+func atSite(do action) runner {
 	return func(ctx context.Context, l *line.Line, out *report.Output) error {
 		s, err := openSite(l, out)
 		if err != nil {
@@ -115,6 +118,32 @@ func atSite(do action) func(context.Context, *line.Line, *report.Output) error {
 		}
 		return err
 	}
+}
+
+// alone is atSite for a job that needs only the site.
+func alone(do func(context.Context, *site.Site) error) runner {
+	return atSite(func(ctx context.Context, _ *line.Line, s *site.Site) error { return do(ctx, s) })
+}
+
+// onWord is atSite for a job on the first argument.
+func onWord(do func(context.Context, *site.Site, string) error) runner {
+	return atSite(func(ctx context.Context, l *line.Line, s *site.Site) error { return do(ctx, s, l.Word(0)) })
+}
+
+// onWords is atSite for a job on all arguments.
+func onWords(do func(context.Context, *site.Site, []string) error) runner {
+	return atSite(func(ctx context.Context, l *line.Line, s *site.Site) error { return do(ctx, s, l.Words) })
+}
+
+// onPlace is atSite for a job on a place, or a path, and patterns.
+func onPlace(do func(context.Context, *site.Site, site.PlaceRequest, []string) error) runner {
+	return atSite(func(ctx context.Context, l *line.Line, s *site.Site) error {
+		p, err := place(l, 0)
+		if err != nil {
+			return err
+		}
+		return do(ctx, s, p, l.Words[1:])
+	})
 }
 
 // openSite reads the flags that several commands share, and checks each of them.

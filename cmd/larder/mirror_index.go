@@ -1,11 +1,8 @@
 package main
 
 import (
-	"context"
-
 	"github.com/larder-cli/larder/cmd/larder/job/mirror"
 	"github.com/larder-cli/larder/cmd/larder/line"
-	"github.com/larder-cli/larder/cmd/larder/site"
 )
 
 func mirrorIndexCommand() *line.Command {
@@ -19,8 +16,6 @@ func mirrorIndexCommand() *line.Command {
 			"Skips archives that it can't read.",
 		Flags:  []line.Flag{dryRunFlag("show which files would be written")},
 		Leaves: "run the command again to complete the index",
-		Run: atSite(func(ctx context.Context, l *line.Line, s *site.Site) error {
-			return mirror.Index(ctx, s, l.Word(0))
-		}),
+		Run:    onWord(mirror.Index),
 	}
 }

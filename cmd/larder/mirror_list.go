@@ -1,11 +1,8 @@
 package main
 
 import (
-	"context"
-
 	"github.com/larder-cli/larder/cmd/larder/job/mirror"
 	"github.com/larder-cli/larder/cmd/larder/line"
-	"github.com/larder-cli/larder/cmd/larder/site"
 )
 
 func mirrorListCommand() *line.Command {
@@ -19,12 +16,6 @@ func mirrorListCommand() *line.Command {
 			"aws or */aws, * matches any name. PLACE is oci://HOST/TEMPLATE, s3://BUCKET/PREFIX or\n" +
 			"the https URL of a network mirror, whose providers PATTERN must name.",
 		Flags: []line.Flag{endpointFlag()},
-		Run: atSite(func(ctx context.Context, l *line.Line, s *site.Site) error {
-			p, err := place(l, 0)
-			if err != nil {
-				return err
-			}
-			return mirror.List(ctx, s, p, l.Words[1:])
-		}),
+		Run:   onPlace(mirror.List),
 	}
 }

@@ -1,11 +1,8 @@
 package main
 
 import (
-	"context"
-
 	"github.com/larder-cli/larder/cmd/larder/job/mirror"
 	"github.com/larder-cli/larder/cmd/larder/line"
-	"github.com/larder-cli/larder/cmd/larder/site"
 )
 
 func mirrorVerifyCommand() *line.Command {
@@ -19,12 +16,6 @@ func mirrorVerifyCommand() *line.Command {
 			"VERSION.json with the archives. Changes nothing, and needs no network. Of a PLACE\n" +
 			"(see larder mirror list), it verifies checksums and signatures, and reads no archive.",
 		Flags: append(trustFlags(), endpointFlag()),
-		Run: atSite(func(ctx context.Context, l *line.Line, s *site.Site) error {
-			p, err := place(l, 0)
-			if err != nil {
-				return err
-			}
-			return mirror.Verify(ctx, s, p, l.Words[1:])
-		}),
+		Run:   onPlace(mirror.Verify),
 	}
 }

@@ -1,12 +1,10 @@
 package main
 
 import (
-	"context"
 	"slices"
 
 	"github.com/larder-cli/larder/cmd/larder/job/install"
 	"github.com/larder-cli/larder/cmd/larder/line"
-	"github.com/larder-cli/larder/cmd/larder/site"
 )
 
 func verifyCommand() *line.Command {
@@ -20,8 +18,6 @@ func verifyCommand() *line.Command {
 		About: "Hashes the packages in .terraform, and compares them with the lock file, with their\n" +
 			"records and with their signed checksums. Changes nothing, and needs no network.",
 		Flags: slices.Concat(treeFlags(notHere), trustFlags()),
-		Run: atSite(func(ctx context.Context, l *line.Line, s *site.Site) error {
-			return install.Verify(ctx, s, l.Words)
-		}),
+		Run:   onWords(install.Verify),
 	}
 }

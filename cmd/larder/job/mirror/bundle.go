@@ -17,7 +17,7 @@ import (
 )
 
 // ShowBundle shows the manifest of a bundle. That is what the bundle claims: nothing is verified.
-func ShowBundle(s *site.Site, file string) error {
+func ShowBundle(_ context.Context, s *site.Site, file string) error {
 	path, err := s.BundleAt(file)
 	if err != nil {
 		return err
