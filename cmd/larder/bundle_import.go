@@ -32,7 +32,7 @@ func bundleImportCommand() *line.Command {
 			{Name: "keep", Does: "keep packages that the sender has removed"},
 			{Name: "replace", Does: "replace existing modules and executables"},
 			{Name: "unpacked", Does: "store unpacked packages, from cache export"},
-			writeConfigFlag(),
+			writeConfigFlag,
 			dryRunFlag("verify everything, change nothing"),
 		}, trustFlags()),
 		Leaves: continues,

@@ -21,7 +21,7 @@ func cacheListCommand() *line.Command {
 			{Group: selectionFlags, Name: "unused", Does: "packages that no known root module uses"},
 			{Group: selectionFlags, Name: "older-than", Value: "AGE", Kind: line.Age, Does: "packages unused for an AGE, such as 30d"},
 			platformsFlag("packages for these platforms"),
-			rootsFlag(),
+			rootsFlag,
 		},
 		Run: atSite(cacheList),
 	}

@@ -18,7 +18,7 @@ func cachePruneCommand() *line.Command {
 		About: "Larder records the root modules for which it installs providers. A root module uses\n" +
 			"the versions in its lock file and the packages in its .terraform.",
 		Flags: append([]line.Flag{
-			rootsFlag(),
+			rootsFlag,
 			maxSizeFlag("remove unused packages until a SIZE, such as 20G, is left"),
 			{Name: "all", Does: "also remove packages in use or marked by prefetch --keep"},
 		}, pruneFlags("packages unused for an AGE, such as 30d")...),

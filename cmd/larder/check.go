@@ -22,10 +22,10 @@ func checkCommand() *line.Command {
 			"unexpected, a lock file is missing, incomplete, or at odds with the configuration, or\n" +
 			"a locked version was republished. Changes no root module.",
 		Flags: slices.Concat([]line.Flag{
-			recursiveFlag("all root modules in and below PATH"), excludeFlag(),
+			recursiveFlag("all root modules in and below PATH"), excludeFlag,
 			{Group: selectionFlags, Name: "since", Value: "REV", Does: "only root modules changed since REV in git; implies -R"},
 			platformsFlag("platforms, besides those in the policy"),
-			strictFlag(),
+			strictFlag,
 			{Name: "format", Value: "FORMAT", Does: oneOf(install.CheckFormats), Default: string(install.CheckText), Offers: sources.Texts(install.CheckFormats)},
 		}),
 		Run: atSite(check),

@@ -41,7 +41,7 @@ const (
 // treeFlags select root modules and platforms, for commands that work on the root module in
 // the working directory or on all root modules below it.
 func treeFlags(platforms string) []line.Flag {
-	return []line.Flag{recursiveFlag("all root modules in and below PATH"), excludeFlag(), platformsFlag(platforms)}
+	return []line.Flag{recursiveFlag("all root modules in and below PATH"), excludeFlag, platformsFlag(platforms)}
 }
 
 // wantedFlags select packages, for commands that put them into a store.
@@ -49,11 +49,11 @@ func wantedFlags() []line.Flag {
 	return []line.Flag{
 		{Group: selectionFlags, Name: "from", Value: "FROM", Repeatable: true, Does: "root modules, lock files, .tf files, or a place", Offers: []string{line.Files}},
 		recursiveFlag("all root modules in and below PATH"),
-		excludeFlag(),
+		excludeFlag,
 		platformsFlag(notDeclared),
 		{Group: selectionFlags, Name: "newest", Value: "N", Kind: line.Number, Does: "number of versions, if none is locked", Default: "1"},
 		{Group: selectionFlags, Name: "all-versions", Does: "all allowed versions, if none is locked"},
-		upgradeFlag(),
+		upgradeFlag,
 		{Group: selectionFlags, Name: "no-lock-file", Does: "ignore lock files, even those with errors"},
 	}
 }
@@ -102,15 +102,21 @@ func recursiveFlag(does string) line.Flag {
 	return line.Flag{Group: selectionFlags, Name: "recursive", Short: "R", Alias: "r", Does: does}
 }
 
-// excludeFlag is a usage error without --recursive, because there is no search to limit.
-func excludeFlag() line.Flag {
-	return line.Flag{Group: selectionFlags, Name: "exclude", Value: "GLOB", Repeatable: true, Does: "directories that --recursive skips"}
-}
-
-// strictFlag is for commands that check hashes in lock files, and means the same in each of them.
-func strictFlag() line.Flag {
-	return line.Flag{Name: "strict", Does: "report every hash that no known package has"}
-}
+// Flags that mean the same in each of their commands.
+var (
+	// excludeFlag is a usage error without --recursive, because there is no search to limit.
+	excludeFlag = line.Flag{Group: selectionFlags, Name: "exclude", Value: "GLOB", Repeatable: true, Does: "directories that --recursive skips"}
+	// strictFlag is for commands that check hashes in lock files, and means the same in each of them.
+	strictFlag = line.Flag{Name: "strict", Does: "report every hash that no known package has"}
+	// upgradeFlag is for commands that otherwise use the versions in lock files.
+	upgradeFlag = line.Flag{Group: selectionFlags, Name: "upgrade", Short: "u", Does: "newest allowed versions, not the locked ones"}
+	// endpointFlag is for commands that work with places.
+	endpointFlag = line.Flag{Name: "endpoint", Value: "URL", Does: "of a store other than AWS's, for s3://"}
+	// writeConfigFlag writes a CLI configuration for a mirror.
+	writeConfigFlag = line.Flag{Name: "write-config", Value: "FILE", Kind: line.Path, Does: "write a CLI configuration that uses the mirror", Offers: []string{line.Files}}
+	// rootsFlag is for commands that need the root modules that use the cache.
+	rootsFlag = line.Flag{Group: selectionFlags, Name: "roots", Value: "DIR", Repeatable: true, Does: "also search DIR for root modules", Offers: []string{line.Dirs}}
+)
 
 // platformsFlag is for commands that work for several platforms at once.
 func platformsFlag(does string) line.Flag {
@@ -121,11 +127,6 @@ func platformsFlag(does string) line.Flag {
 var commonPlatforms = []string{
 	"linux_amd64", "linux_arm64", "darwin_arm64", "darwin_amd64", "windows_amd64", "windows_arm64", "windows_386",
 	"linux_386", "linux_arm", "freebsd_amd64", "freebsd_386", "freebsd_arm", "freebsd_arm64", "openbsd_amd64", "openbsd_386", "solaris_amd64",
-}
-
-// upgradeFlag is for commands that otherwise use the versions in lock files.
-func upgradeFlag() line.Flag {
-	return line.Flag{Group: selectionFlags, Name: "upgrade", Short: "u", Does: "newest allowed versions, not the locked ones"}
 }
 
 // installFlags are the flags of commands that install from sources that the engines' init takes too.
@@ -146,11 +147,6 @@ func readOnlyLockFile(l *line.Line) (bool, error) {
 	return l.IsSet("lockfile"), nil
 }
 
-// endpointFlag is for commands that work with places.
-func endpointFlag() line.Flag {
-	return line.Flag{Name: "endpoint", Value: "URL", Does: "of a store other than AWS's, for s3://"}
-}
-
 // maxSizeFlag limits a size.
 func maxSizeFlag(does string) line.Flag {
 	return line.Flag{Name: "max-size", Value: "SIZE", Kind: line.Size, Does: does}
@@ -159,16 +155,6 @@ func maxSizeFlag(does string) line.Flag {
 // dryRunFlag makes the run read-only: it opens plugin caches and mirrors without write
 // access.
 func dryRunFlag(does string) line.Flag { return line.Flag{Name: "dry-run", Does: does} }
-
-// writeConfigFlag writes a CLI configuration for a mirror.
-func writeConfigFlag() line.Flag {
-	return line.Flag{Name: "write-config", Value: "FILE", Kind: line.Path, Does: "write a CLI configuration that uses the mirror", Offers: []string{line.Files}}
-}
-
-// rootsFlag is for commands that need the root modules that use the cache.
-func rootsFlag() line.Flag {
-	return line.Flag{Group: selectionFlags, Name: "roots", Value: "DIR", Repeatable: true, Does: "also search DIR for root modules", Offers: []string{line.Dirs}}
-}
 
 // platforms reads --platform, without duplicates. Without the flag it returns none.
 func platforms(l *line.Line) ([]sources.Platform, error) {

@@ -22,7 +22,7 @@ func installCommand() *line.Command {
 		About: "Installs providers as terraform init and tofu init do: the same versions, the same\n" +
 			"lock file, the same files in .terraform. PATH is a root module.",
 		Flags: slices.Concat([]line.Flag{
-			upgradeFlag(),
+			upgradeFlag,
 		}, treeFlags(notHere), trustFlags(), installFlags("show what would be installed")),
 		Leaves: "providers already installed are complete; the lock file is intact",
 		Run:    atSite(installRoots),

@@ -19,7 +19,7 @@ func mirrorDiffCommand() *line.Command {
 			"oci://HOST/TEMPLATE, s3://BUCKET/PREFIX or the https URL of a network mirror. If a place\n" +
 			"doesn't list its providers, Larder looks for those of the other mirror. Hashes packages\n" +
 			"without a record, compares the signed checksums, and reads no archive of a place.",
-		Flags: []line.Flag{endpointFlag()},
+		Flags: []line.Flag{endpointFlag},
 		Run:   atSite(mirrorDiff),
 	}
 }

@@ -15,7 +15,7 @@ func mirrorListCommand() *line.Command {
 		About: "Shows the size, age and verification result of each package. In a PATTERN, such as\n" +
 			"aws or */aws, * matches any name. PLACE is oci://HOST/TEMPLATE, s3://BUCKET/PREFIX or\n" +
 			"the https URL of a network mirror, whose providers PATTERN must name.",
-		Flags: []line.Flag{endpointFlag()},
+		Flags: []line.Flag{endpointFlag},
 		Run:   onPlace(mirror.List),
 	}
 }

@@ -25,7 +25,7 @@ func mirrorPruneCommand() *line.Command {
 		Flags: append([]line.Flag{
 			{Group: selectionFlags, Name: "keep-locked-by", Value: "PATH", Repeatable: true, Does: "keep what these root modules or files select", Offers: []string{line.Files}},
 			recursiveFlag("all root modules in and below PATH"),
-			excludeFlag(),
+			excludeFlag,
 		}, pruneFlags("packages older than an AGE, such as 90d")...),
 		Leaves: notRemoved,
 		Run:    atSite(mirrorPrune),

@@ -21,7 +21,7 @@ func mirrorPushCommand() *line.Command {
 		Flags: []line.Flag{
 			{Name: "replace", Does: "replace archives that have other contents"},
 			{Name: "prune", Does: "also remove what DIR lacks of its providers"},
-			endpointFlag(),
+			endpointFlag,
 			dryRunFlag("show what would be changed"),
 		},
 		Leaves: continues,

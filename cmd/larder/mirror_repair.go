@@ -23,7 +23,7 @@ func mirrorRepairCommand() *line.Command {
 				Group: selectionFlags, Name: "from", Value: "FROM", Repeatable: true,
 				Does: "fetch only from these mirrors, or a place", Offers: []string{line.Dirs},
 			},
-			endpointFlag(),
+			endpointFlag,
 			dryRunFlag("show what would be repaired"),
 		}, trustFlags()...),
 		Leaves: "packages repaired before are complete",

@@ -16,9 +16,9 @@ func mirrorSyncCommand() *line.Command {
 		Example:   "larder mirror sync ./mirror hashicorp/random@3.7.2",
 		Flags: fillFlags(
 			line.Flag{Name: "unpacked", Does: "write directories; not for network mirrors"},
-			writeConfigFlag(),
+			writeConfigFlag,
 			line.Flag{Name: "html", Does: "also write index.html, for people"},
-			endpointFlag(),
+			endpointFlag,
 			dryRunFlag("show what would be fetched"),
 		),
 		Leaves: continues,

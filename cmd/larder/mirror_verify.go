@@ -15,7 +15,7 @@ func mirrorVerifyCommand() *line.Command {
 		About: "Compares packages with their records and signed checksums, and index.json and\n" +
 			"VERSION.json with the archives. Changes nothing, and needs no network. Of a PLACE\n" +
 			"(see larder mirror list), it verifies checksums and signatures, and reads no archive.",
-		Flags: append(trustFlags(), endpointFlag()),
+		Flags: append(trustFlags(), endpointFlag),
 		Run:   onPlace(mirror.Verify),
 	}
 }
