@@ -51,7 +51,7 @@ func wantedFlags() []line.Flag {
 		recursiveFlag("all root modules in and below PATH"),
 		excludeFlag,
 		platformsFlag(notDeclared),
-		{Group: selectionFlags, Name: "newest", Value: "N", Kind: line.Number, Does: "number of versions, if none is locked", Default: "1"},
+		{Group: selectionFlags, Name: "newest", Value: "N", Kind: line.Number, Does: "number of versions, if none is locked", Default: "1", Excludes: "all-versions"},
 		{Group: selectionFlags, Name: "all-versions", Does: "all allowed versions, if none is locked"},
 		upgradeFlag,
 		{Group: selectionFlags, Name: "no-lock-file", Does: "ignore lock files, even those with errors"},
@@ -211,17 +211,11 @@ func place(l *line.Line, word int) (site.PlaceRequest, error) {
 }
 
 // readFill reads wantedFlags and the arguments, for commands that put packages into a store.
-func readFill(l *line.Line) (job.FillRequest, error) {
-	r := job.FillRequest{Arguments: l.Words, RequirePlatforms: l.Bool("require-platforms")}
-	err := l.Exclusive("newest", "all-versions")
-	if err == nil {
-		r.From, r.Place, err = readFrom(l)
-	}
-	if err != nil {
-		return r, err
-	}
+func readFill(l *line.Line) (r job.FillRequest, err error) {
+	r = job.FillRequest{Arguments: l.Words, RequirePlatforms: l.Bool("require-platforms")}
 	r.Versions = installer.SelectOptions{All: l.Bool("all-versions"), Newest: l.Number("newest")}
-	return r, nil
+	r.From, r.Place, err = readFrom(l)
+	return r, err
 }
 
 // readFrom reads --from, which names paths and at most one place.

@@ -10,7 +10,6 @@ import (
 
 	"github.com/larder-cli/larder/cliconfig"
 	"github.com/larder-cli/larder/cmd/larder/job"
-	"github.com/larder-cli/larder/cmd/larder/job/install"
 	"github.com/larder-cli/larder/cmd/larder/line"
 	"github.com/larder-cli/larder/cmd/larder/report"
 	"github.com/larder-cli/larder/cmd/larder/site"
@@ -24,14 +23,14 @@ func globalFlags() []line.Flag {
 	flags := []line.Flag{
 		{Name: "chdir", Value: "DIR", Kind: line.Path, Does: "change to DIR first", Offers: dir},
 		{Name: "config", Value: "FILE", Kind: line.Path, Does: "read only this CLI configuration", Offers: []string{line.Files}},
-		{Name: "cache", Value: "DIR", Kind: line.Path, Does: "use the plugin cache in DIR", Offers: dir},
+		{Name: "cache", Value: "DIR", Kind: line.Path, Does: "use the plugin cache in DIR", Offers: dir, Excludes: "no-cache"},
 		{Name: "no-cache", Does: "don't use a plugin cache"},
 		{Name: "engine", Value: "ENGINE,...", Repeatable: true, Does: "rules to follow: " + oneOf(engines), Offers: sources.Texts(engines)},
 		{Name: "offline", Does: "don't use the network"},
 		{Name: "jobs", Value: "N", Kind: line.Number, Does: "install N providers at once; 16 by default"},
 		{Name: "lock-timeout", Value: "TIME", Kind: line.Time, Does: "time to wait for other larder processes, such as 5m"},
 		{Name: "link", Value: "HOW", Does: "how to link: " + oneOf(sources.LinkModes), Default: string(sources.LinkAuto), Offers: sources.Texts(sources.LinkModes)},
-		{Name: "json", Does: "write JSON Lines, see larder help json"},
+		{Name: "json", Does: "write JSON Lines, see larder help json", Excludes: "format"},
 		{Name: "quiet", Short: "q", Does: "write results and errors only"},
 		{Name: "verbose", Short: "v", Does: "also write unchanged packages and every step"},
 		{Name: "color", Value: "WHEN", Does: "when to use colors: " + oneOf(ui.ColorModes), Default: string(ui.ColorAuto), Offers: sources.Texts(ui.ColorModes)},
@@ -187,10 +186,6 @@ func readOptions(l *line.Line, out *report.Output) (o site.Options, err error) {
 		Paranoid: l.Bool("paranoid"),
 		DryRun:   l.Bool("dry-run"), ReadOnly: l.Bool("dry-run"),
 	}
-	if err = l.Exclusive("json", "format"); err != nil {
-		return o, err
-	}
-	out.JSON = l.Bool("json") || l.Text("format") == string(install.CheckJSON)
 	switch {
 	case l.Bool("quiet"):
 		out.Level = report.Quiet
@@ -201,8 +196,6 @@ func readOptions(l *line.Line, out *report.Output) (o site.Options, err error) {
 		return o, err
 	}
 	switch {
-	case l.IsOn("cache") && o.NoCache:
-		return o, report.Usage(fmt.Errorf("%s and %s exclude each other", l.Spelled("cache"), l.Spelled("no-cache")))
 	case o.LockTimeout < 0:
 		return o, report.Usage(fmt.Errorf("%s must not be negative, as %s is", l.Spelled("lock-timeout"), o.LockTimeout))
 	case l.IsSet("exclude") && !o.Recursive:

@@ -23,7 +23,7 @@ func importCommand() *line.Command {
 		Flags: slices.Concat([]line.Flag{
 			line.Flag{Name: "to", Value: "DIR", Does: "mirror directory, created if missing", Offers: []string{line.Dirs}},
 			line.Flag{Name: "namespace", Value: "[HOST/]NAMESPACE", Does: "namespace of providers whose path has none"},
-			line.Flag{Name: "as", Value: "ADDRESS@VERSION", Does: "address and version of the provider"},
+			line.Flag{Name: "as", Value: "ADDRESS@VERSION", Does: "address and version of the provider", Excludes: "namespace"},
 			line.Flag{Name: "platform", Value: "OS_ARCH", Does: "platform of files whose path has none", Offers: commonPlatforms},
 			line.Flag{Name: "key", Value: "FILE", Kind: line.Path, Does: "public key for SHA256SUMS beside the zip files", Offers: []string{line.Files}},
 			line.Flag{Name: "sign-key", Value: "FILE", Kind: line.Path, Does: "private key, if there is no signature", Offers: []string{line.Files}},
@@ -43,9 +43,6 @@ func importAll(ctx context.Context, l *line.Line, s *site.Site) error {
 		return report.Usage(errors.New("import needs --to DIR, the mirror to import to"))
 	case len(l.Words) == 0:
 		return report.Usage(errors.New("import needs a PATH, a file or directory to import from"))
-	}
-	if err := l.Exclusive("as", "namespace"); err != nil {
-		return err
 	}
 	request := mirror.LegacyRequest{Paths: l.Words, To: l.Text("to"), Key: l.Text("key"), SignKey: l.Text("sign-key"), Unpacked: l.Bool("unpacked"), Replace: l.Bool("replace")}
 	for name, to := range map[string]**string{"as": &request.As, "namespace": &request.Namespace} {

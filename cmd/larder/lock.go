@@ -22,8 +22,8 @@ func lockCommand() *line.Command {
 			"doesn't download archives again if their hashes are recorded. --upgrade locks the\n" +
 			"new version for the same platforms as the old one.",
 		Flags: slices.Concat(treeFlags(notDeclared), []line.Flag{upgradeFlag}, trustFlags(), []line.Flag{
-			line.Flag{Name: "keep", Does: "keep packages for other platforms in the plugin cache"},
-			line.Flag{Name: "check", Does: "report missing and unknown hashes, change no lock file"},
+			line.Flag{Name: "keep", Does: "keep packages for other platforms in the plugin cache", Excludes: "no-cache"},
+			line.Flag{Name: "check", Does: "report missing and unknown hashes, change no lock file", Excludes: "dry-run"},
 			strictFlag,
 			dryRunFlag("show how lock files would change"),
 		}),
@@ -34,14 +34,8 @@ func lockCommand() *line.Command {
 
 // lock reads the flags of lock, and completes or checks lock files.
 func lock(ctx context.Context, l *line.Line, s *site.Site) error {
-	if err := l.Exclusive("check", "dry-run"); err != nil {
-		return err
-	}
 	if l.Bool("strict") && !l.Bool("check") {
 		return report.Usage(errors.New("--strict requires --check"))
-	}
-	if err := l.Exclusive("keep", "no-cache"); err != nil {
-		return err
 	}
 	return install.Lock(ctx, s, install.LockRequest{
 		Arguments: l.Words, Keep: l.Bool("keep"), Check: l.Bool("check"), Strict: l.Bool("strict"),

@@ -25,7 +25,7 @@ func serveCommand() *line.Command {
 			"name. Writes a line for each request. Without TLS, it listens on 127.0.0.1:8080.",
 		Flags: append([]line.Flag{
 			{Name: "listen", Value: "ADDR", Repeatable: true, Does: "HOST:PORT, or unix:PATH; :8443 by default"},
-			{Name: "cert", Value: "FILE", Kind: line.Path, Does: "certificate; read again when it changes", Offers: files},
+			{Name: "cert", Value: "FILE", Kind: line.Path, Does: "certificate; read again when it changes", Offers: files, Excludes: "self-signed"},
 			{Name: "key", Value: "FILE", Kind: line.Path, Does: "key of the certificate", Offers: files},
 			{Name: "self-signed", Does: "use a certificate authority of this machine"},
 			{Name: "name", Value: "HOST[:PORT]", Does: "the host name that clients use"},
@@ -59,8 +59,6 @@ func serveMirror(ctx context.Context, l *line.Line, s *site.Site) error {
 	switch {
 	case (r.Cert == "") != (r.Key == ""):
 		return report.Usage(errors.New("--cert and --key require each other"))
-	case r.Cert != "" && r.SelfSigned:
-		return report.Usage(errors.New("--cert and --self-signed exclude each other"))
 	case r.Fresh < time.Second:
 		return report.Usage(errors.New("--fresh must be at least 1s"))
 	case !r.Upstream && (l.IsSet("fresh") || l.IsSet("max-size") || l.IsSet("keep-locked-by")):

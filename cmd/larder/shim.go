@@ -20,7 +20,7 @@ func shimCommand() *line.Command {
 			"program of that name on PATH. With --engine-path, creates a script in DIR that runs\n" +
 			"the engine FILE, without searching PATH.",
 		Flags: []line.Flag{
-			line.Flag{Name: enginePath, Value: "FILE", Kind: line.Path, Does: "engine to run, instead of the next one on PATH"},
+			line.Flag{Name: enginePath, Value: "FILE", Kind: line.Path, Does: "engine to run, instead of the next one on PATH", Excludes: "remove"},
 			line.Flag{Name: "remove", Does: "remove the links and scripts"},
 			dryRunFlag("show what would be created or removed"),
 		},
@@ -30,8 +30,5 @@ func shimCommand() *line.Command {
 
 // shim creates shims, or removes them.
 func shim(_ context.Context, l *line.Line, s *site.Site) error {
-	if err := l.Exclusive(enginePath, "remove"); err != nil {
-		return err
-	}
 	return run.PutShims(s, run.ShimRequest{Dir: l.Word(0), Engine: l.Text(enginePath), Remove: l.Bool("remove")})
 }

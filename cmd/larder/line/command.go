@@ -59,10 +59,11 @@ type Flag struct {
 	Does       string `json:"does"`
 	Variable   string `json:"variable,omitempty"` // environment variable
 
-	Kind    Kind     `json:"-"`
-	Default string   `json:"-"` // of a text or a number
-	Offers  []string `json:"-"` // values for completion; [Dirs] or [Files] for names of these
-	Hidden  bool     `json:"-"`
+	Kind     Kind     `json:"-"`
+	Default  string   `json:"-"` // of a text or a number
+	Offers   []string `json:"-"` // values for completion; [Dirs] or [Files] for names of these
+	Excludes string   `json:"-"` // the name of a flag that can't be combined with it
+	Hidden   bool     `json:"-"`
 }
 
 // What the shell completes, as a value of [Flag.Offers].

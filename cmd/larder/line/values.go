@@ -70,9 +70,13 @@ func parsed[T any](l *Line, name string, parse func(string) (T, error)) T {
 	return value
 }
 
-// Check fails for arguments, and flags or variables that are paths, for which the function path fails.
+// Check fails for flags that exclude each other, and for arguments, and flags or variables that are paths, for which
+// the function path fails.
 func (l *Line) Check(path func(string) error) error {
 	for _, f := range l.Command.Flags {
+		if err := l.Exclusive(f.Name, f.Excludes); err != nil {
+			return err
+		}
 		if f.Kind != Path && !slices.Contains(f.Offers, Dirs) && !slices.Contains(f.Offers, Files) {
 			continue
 		}
@@ -138,7 +142,7 @@ func (l *Line) Word(i int) string {
 func (l *Line) Exclusive(name string, others ...string) error {
 	for _, other := range others {
 		if l.IsOn(name) && l.IsOn(other) {
-			return report.Usage(fmt.Errorf("--%s and --%s exclude each other", name, other))
+			return report.Usage(fmt.Errorf("%s and %s exclude each other", l.Spelled(name), l.Spelled(other)))
 		}
 	}
 	return nil
