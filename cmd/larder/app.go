@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -60,6 +59,9 @@ func runIn(ctx context.Context, out *report.Output, results *results, args []str
 		return func() int { return exitDone }
 	}
 	l, err := line.Read(root, args)
+	if err == nil {
+		_, _, err = checkValues(l)
+	}
 	style(l, out)
 	for _, word := range l.Words {
 		if strings.Contains(word, ":") { // it may be a URL with a password, where an address is expected
@@ -68,9 +70,6 @@ func runIn(ctx context.Context, out *report.Output, results *results, args []str
 	}
 	if l.Command.Passes && !l.Help { // standard output is for the command that is run
 		out.Stdout = out.Stderr
-	}
-	if err == nil {
-		_, _, err = checkValues(l)
 	}
 	if err == nil {
 		err = l.Run(ctx, out)
@@ -108,28 +107,16 @@ func runIn(ctx context.Context, out *report.Output, results *results, args []str
 // style sets the form of the output, which errors in the command line have too: JSON or text, and colors.
 func style(l *line.Line, out *report.Output) {
 	machine := cliconfig.This()
-	asked := func(name string) (on, typed bool) {
-		value, typed := l.Typed(name)
-		if !typed {
-			value = machine.FlagValue(name)
-		}
-		on, _ = line.ParseSwitch(value)
-		return on, typed
-	}
-	format, formatted := l.Typed("format")
-	out.JSON = format == string(install.CheckJSON)
-	if on, typed := asked("json"); on && (typed || !formatted && !l.Bool(asShim)) {
-		out.JSON = true
-	}
-	mode, typed := l.Typed("color")
-	never, neverTyped := asked("no-color")
+	_ = readVariables(l, machine, "json", "color", "no-color") // openSite reports the error
+	out.JSON = l.Bool("json") || l.Text("format") == string(install.CheckJSON)
 	switch {
-	case never && (neverTyped || !typed):
-		mode = string(ui.ColorNever)
-	case !typed:
-		mode = cmp.Or(machine.FlagValue("color"), machine.Color())
+	case l.Bool("no-color"):
+		out.Color = ui.ColorNever
+	case l.IsSet("color"):
+		out.Color = ui.ColorMode(l.Text("color"))
+	default:
+		out.Color = ui.ColorMode(machine.Color())
 	}
-	out.Color = ui.ColorMode(mode)
 }
 
 // results is standard output. It keeps the first write error, so that a truncated output

@@ -50,21 +50,16 @@ var rivals = [][2]string{{"cache", "no-cache"}, {"keep", "no-cache"}, {"quiet", 
 // chooses the engine and its directory, and reads what it prints.
 var shimless = []string{"chdir", "engine", "json"}
 
-// readVariables sets the global flags that are not on the command line, but in the environment. An
-// empty variable is not set. cliconfig reads the one of --config, like engines do.
-func readVariables(l *line.Line, machine cliconfig.Machine) error {
-	var wanted []line.Flag
+// readVariables sets the global flags that are not on the command line, but in the environment, only those with these
+// names if there are any. An empty variable is not set. cliconfig reads the one of --config, like engines do.
+func readVariables(l *line.Line, machine cliconfig.Machine, only ...string) (err error) {
 	for _, f := range globalFlags() {
-		if f.Name != "config" && machine.FlagValue(f.Name) != "" && overriding(l, f.Name) == "" && !(l.Bool(asShim) && slices.Contains(shimless, f.Name)) {
-			wanted = append(wanted, f)
+		skipped := f.Name == "config" || only != nil && !slices.Contains(only, f.Name) || l.Bool(asShim) && slices.Contains(shimless, f.Name)
+		if value := machine.FlagValue(f.Name); value != "" && !skipped && overriding(l, f.Name) == "" {
+			err = cmp.Or(err, l.Default(f, value))
 		}
 	}
-	for _, f := range wanted {
-		if err := l.Default(f, machine.FlagValue(f.Name)); err != nil {
-			return err
-		}
-	}
-	return nil
+	return err
 }
 
 // overriding returns the flag on the command line that overrides the variable of a flag, or "".
