@@ -24,9 +24,8 @@ type Command struct {
 	Example   string
 	About     string
 	Flags     []Flag
-	Leaves    string // what remains after an interruption; empty if it writes nothing
-	Passes    bool   // its arguments are a command line of another program, which isn't changed
-	Hidden    bool
+	Leaves    string     // what remains after an interruption; empty if it writes nothing
+	Passes    bool       // its arguments are a command line of another program, which isn't changed
 	OnlyDirs  bool       // a PATH is a directory
 	Topics    []Topic    // of the help command
 	Commands  []*Command // of a group, which only has these
@@ -68,9 +67,8 @@ type Flag struct {
 
 // What the shell completes, as a value of [Flag.Offers].
 const (
-	Dirs      = ":dirs"
-	Files     = ":files"
-	Addresses = ":addresses" // of providers, with versions
+	Dirs  = ":dirs"
+	Files = ":files"
 )
 
 // The headings of flags. Help of single commands omits those of every command.
@@ -124,15 +122,10 @@ func (c *Command) Find(path ...string) *Command {
 	return c
 }
 
-// Visible returns the commands of a group that help shows.
-func (c *Command) Visible() []*Command {
-	return slices.DeleteFunc(slices.Clone(c.Commands), func(c *Command) bool { return c.Hidden })
-}
-
-// All returns all visible commands below, groups before theirs.
+// All returns all commands below, groups before theirs.
 func (c *Command) All() []*Command {
 	var all []*Command
-	for _, sub := range c.Visible() {
+	for _, sub := range c.Commands {
 		all = append(append(all, sub), sub.All()...)
 	}
 	return all
@@ -141,7 +134,7 @@ func (c *Command) All() []*Command {
 // Own returns the visible flags that are not global, by heading.
 func (c *Command) Own() []Flag {
 	own := slices.DeleteFunc(slices.Clone(c.Flags), func(f Flag) bool { return f.Hidden || f.Group == Global })
-	return byHeading(own, Flag.heading)
+	return byHeading(own, func(f Flag) string { return f.Group })
 }
 
 // Global returns the visible flags of every command.
@@ -160,12 +153,6 @@ func byHeading[T any](all []T, heading func(T) string) []T {
 	slices.SortStableFunc(all, func(a, b T) int { return first[heading(a)] - first[heading(b)] })
 	return all
 }
-
-// heading returns the heading of the flag in help.
-func (f Flag) heading() string { return f.Group }
-
-// heading returns the heading of the command in help.
-func (c *Command) heading() string { return c.Job }
 
 // flag returns the flag with a long or short name, or nil.
 func (c *Command) flag(name string) *Flag { return flagNamed(c.Flags, name) }

@@ -101,8 +101,6 @@ func (c *completer) values(f Flag, prefix, typed string) {
 		switch {
 		case value == Dirs, value == Files:
 			fmt.Fprintln(c.to, value)
-		case value == Addresses:
-			c.addresses(true)
 		case !slices.Contains(earlier, value):
 			c.offer(prefix+before+value, "")
 		}
@@ -113,7 +111,7 @@ func (c *completer) values(f Flag, prefix, typed string) {
 func (c *completer) arguments() {
 	cmd := c.line.Command
 	switch {
-	case len(cmd.Visible()) > 0:
+	case len(cmd.Commands) > 0:
 		c.commands(cmd)
 		return
 	case cmd.Topics != nil:
@@ -163,7 +161,7 @@ func (c *completer) programs() {
 
 // commands offers the commands of a group.
 func (c *completer) commands(group *Command) {
-	for _, cmd := range group.Visible() {
+	for _, cmd := range group.Commands {
 		c.offer(cmd.Name, cmd.Does)
 	}
 }

@@ -54,7 +54,8 @@ func overview(root *Command) string {
 	fmt.Fprintf(&b, "larder: %s\nUsage: larder COMMAND [ARGUMENT...] [FLAG...]\n", root.Does)
 	var rows [][]string
 	var also []string
-	commands := slices.DeleteFunc(byHeading(root.Visible(), (*Command).heading), func(c *Command) bool {
+	commands := byHeading(slices.Clone(root.Commands), func(c *Command) string { return c.Job })
+	commands = slices.DeleteFunc(commands, func(c *Command) bool {
 		if c.Job == "" && c.Name != "help" {
 			also = append(also, c.Name)
 		}
@@ -88,7 +89,7 @@ func (h Help) text() string {
 	}
 	b.WriteString(strings.Join(ui.Columns(usage), "\n") + "\n")
 	var rows [][]string
-	for _, sub := range h.of.Visible() {
+	for _, sub := range h.of.Commands {
 		rows = append(rows, []string{sub.Name, sub.Does})
 	}
 	if len(rows) > 0 {

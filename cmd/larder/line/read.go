@@ -189,7 +189,7 @@ func (l *Line) Run(ctx context.Context, out *report.Output) error {
 		return nil
 	case l.Command.Run == nil:
 		var names []string
-		for _, c := range l.Command.Visible() {
+		for _, c := range l.Command.Commands {
 			names = append(names, c.Name)
 		}
 		return report.Usage(fmt.Errorf("%s needs a command: %s", l.Command.Path, ui.List("or", names)))

@@ -56,7 +56,7 @@ func meantCommands(root *Command, words []string) (quoted []string) {
 		group = root
 	}
 	var names, meant []string
-	for _, c := range group.Visible() {
+	for _, c := range group.Commands {
 		names = append(append(names, c.Name), c.Aliases...)
 	}
 	for _, c := range root.All() {
