@@ -19,9 +19,9 @@ func TestProgressIsToldNowAndThen(t *testing.T) {
 	now := time.Date(2020, 1, 2, 3, 4, 5, 0, time.UTC)
 	ticks := make(chan time.Time)
 	out.board.Now = func() time.Time { return now }
-	out.progress.Ticks = func(every time.Duration) (<-chan time.Time, func()) {
+	out.progress.Ticks = func(every time.Duration) <-chan time.Time {
 		sourcetest.Equal(t, every, ui.ProgressEvery, "every")
-		return ticks, func() {}
+		return ticks
 	}
 	one := sourcetest.PackageID(t, "acme/one", "1.2.0", sources.CurrentPlatform().String())
 	out.Event(acquire.Event{Step: acquire.Chosen, Package: one})
@@ -50,9 +50,9 @@ func TestProgressIsNotTold(t *testing.T) {
 		var stdout, stderr bytes.Buffer
 		out := New(&stdout, &stderr)
 		silence(out)
-		out.progress.Ticks = func(time.Duration) (<-chan time.Time, func()) {
+		out.progress.Ticks = func(time.Duration) <-chan time.Time {
 			t.Error("progress is shown")
-			return nil, func() {}
+			return nil
 		}
 		out.Event(acquire.Event{Step: acquire.Fetching, Package: sourcetest.PackageID(t, "acme/one", "1.2.0", sources.CurrentPlatform().String())})
 		out.progress.End()

@@ -17,7 +17,7 @@ func TestStoppedTerminal(t *testing.T) {
 	w := uitest.New(t, 80, 24)
 	out := New(w.TTY, w.TTY)
 	ticks := make(chan time.Time)
-	out.progress.Ticks = func(time.Duration) (<-chan time.Time, func()) { return ticks, func() {} }
+	out.progress.Ticks = func(time.Duration) <-chan time.Time { return ticks }
 	long := strings.Repeat("x", 200)
 	const messages = 1000 // far more than it takes
 	told := make(chan struct{})

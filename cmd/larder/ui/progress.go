@@ -18,8 +18,8 @@ var ProgressEvery = 10 * time.Second
 
 // A Progress shows work in progress: as bars on a terminal, otherwise as a line at intervals.
 type Progress struct {
-	Dumb  bool                                                      // the terminal only supports plain text
-	Ticks func(time.Duration) (ticks <-chan time.Time, stop func()) // until stop is called; tests replace it
+	Dumb  bool                                 // the terminal only supports plain text
+	Ticks func(time.Duration) <-chan time.Time // tests replace it
 
 	screen *Screen
 
@@ -37,13 +37,7 @@ type Display interface {
 
 // NewProgress returns a progress that shows nothing until [Progress.Begin].
 func NewProgress(s *Screen) *Progress {
-	return &Progress{screen: s, Ticks: ticker, stop: make(chan struct{})}
-}
-
-// ticker is the clock of a progress.
-func ticker(every time.Duration) (<-chan time.Time, func()) {
-	t := time.NewTicker(every)
-	return t.C, t.Stop
+	return &Progress{screen: s, Ticks: time.Tick, stop: make(chan struct{})}
 }
 
 // Begin begins the display, unless it has begun or ended before. Without a terminal that can show bars
@@ -51,12 +45,19 @@ func ticker(every time.Duration) (<-chan time.Time, func()) {
 func (p *Progress) Begin(d Display, color ColorMode, tell func(line string)) {
 	p.begin.Do(func() {
 		p.done = make(chan struct{})
-		if p.OnTerminal() {
-			p.screen.begin()
-			go p.showBars(d, color.Shows(p.screen.Err))
-		} else {
-			go p.tellNowAndThen(d, tell)
+		if !p.OnTerminal() {
+			go p.show(ProgressEvery, func() {
+				if line := d.Summary(); line != "" {
+					tell(line)
+				}
+			})
+			return
 		}
+		p.screen.begin()
+		colors := color.Shows(p.screen.Err)
+		go p.show(redrawEvery, func() {
+			p.screen.draw(func(width, height int) []string { return d.Lines(width, height, colors) })
+		})
 	})
 }
 
@@ -65,38 +66,20 @@ func (p *Progress) OnTerminal() bool {
 	return IsTerminal(p.screen.Err) && !p.Dumb && cliconfig.Interprets(p.screen.Err.(*os.File))
 }
 
-// showBars draws the bars until the progress ends. Only this goroutine draws, so that code that
-// reports progress never waits for the terminal.
-func (p *Progress) showBars(d Display, colors bool) {
+// show shows the progress at intervals until it ends. Only this goroutine draws, so that code that reports progress
+// never waits for the terminal.
+func (p *Progress) show(every time.Duration, once func()) {
 	defer close(p.done)
-	ticks, stop := p.Ticks(redrawEvery)
-	defer stop()
+	ticks := p.Ticks(every)
 	for {
 		select {
 		case <-ticks:
-		case <-p.screen.wake:
+		case <-p.screen.wake: // only while the screen is live
 		case <-p.stop:
 			p.screen.end()
 			return
 		}
-		p.screen.draw(func(width, height int) []string { return d.Lines(width, height, colors) })
-	}
-}
-
-// tellNowAndThen writes a line at intervals until the progress ends, for logs.
-func (p *Progress) tellNowAndThen(d Display, tell func(line string)) {
-	defer close(p.done)
-	ticks, stop := p.Ticks(ProgressEvery)
-	defer stop()
-	for {
-		select {
-		case <-ticks:
-			if line := d.Summary(); line != "" {
-				tell(line)
-			}
-		case <-p.stop:
-			return
-		}
+		once()
 	}
 }
 
