@@ -118,50 +118,44 @@ func (w *Terminal) Resize(width, height int, reflow bool) {
 // A picture is the screen of a terminal, and the lines that have scrolled off its top.
 type picture struct {
 	width, height int
-	lines         [][]rune // including those that have scrolled off, each letter with its paint
+	lines         [][]cell // including those that have scrolled off
 	wrapped       []bool   // whether a line continues in the next
 	top           int      // index of the first line on the screen
 	row           int      // of the cursor, counted from the first of lines
 	Column        int      // of the cursor
 	NoWrap        bool     // too wide lines are cut
 	escape        string   // incomplete sequence
-	paint         rune     // current paint, in the bits above those of a letter
+	paint         string   // of the next letters
 }
 
-// paintShift is the lowest bit of a paint. Letters use only lower bits.
-const paintShift = 21
-
-// paints are the parameters of the sequences for paints, in the order of their bits, and the
-// words for them in [picture.Painted].
-var paints = []struct{ parameter, name string }{
-	{"1", "bold"}, {"2", "dim"}, {"31", "red"}, {"32", "green"}, {"33", "yellow"},
+// A cell is a letter with its paint, as a word; plain ones have none.
+type cell struct {
+	letter rune
+	paint  string
 }
+
+// paints are the words for paints in [picture.Painted], by the parameters of their sequences.
+var paints = map[string]string{"0": "", "1": "bold", "2": "dim", "31": "red", "32": "green", "33": "yellow"}
 
 // text returns a line without its paints.
-func text(line []rune) string {
-	plain := make([]rune, len(line))
-	for i, r := range line {
-		plain[i] = r & (1<<paintShift - 1)
+func text(line []cell) string {
+	var b strings.Builder
+	for _, c := range line {
+		b.WriteRune(c.letter)
 	}
-	return string(plain)
+	return b.String()
 }
 
 // painted returns a line with its paints as words, as in {green}+{/}.
-func painted(line []rune) string {
+func painted(line []cell) string {
 	var b strings.Builder
-	last := rune(0)
-	for _, r := range append(slices.Clone(line), 0) {
-		if paint := r >> paintShift; paint != last {
-			if last != 0 {
-				b.WriteString("{/}")
-			}
-			if paint != 0 {
-				b.WriteString("{" + paints[paint-1].name + "}")
-			}
-			last = paint
+	for i, c := range line {
+		if c.paint != "" && (i == 0 || line[i-1].paint != c.paint) {
+			b.WriteString("{" + c.paint + "}")
 		}
-		if r &= 1<<paintShift - 1; r != 0 {
-			b.WriteRune(r)
+		b.WriteRune(c.letter)
+		if c.paint != "" && (i == len(line)-1 || line[i+1].paint != c.paint) {
+			b.WriteString("{/}")
 		}
 	}
 	return b.String()
@@ -206,9 +200,9 @@ func (p *picture) put(r rune) {
 	}
 	p.reach()
 	for len(p.lines[p.row]) <= p.Column {
-		p.lines[p.row] = append(p.lines[p.row], ' ')
+		p.lines[p.row] = append(p.lines[p.row], cell{letter: ' '})
 	}
-	p.lines[p.row][p.Column] = r | p.paint<<paintShift
+	p.lines[p.row][p.Column] = cell{r, p.paint}
 	p.Column++
 }
 
@@ -230,27 +224,20 @@ func (p *picture) reach() {
 func (p *picture) command(escape string) {
 	var n int
 	switch {
-	case escape == "\x1b[J":
+	case escape == "\x1b[J", escape == "\x1b[K":
 		p.reach()
 		p.lines[p.row] = p.lines[p.row][:min(len(p.lines[p.row]), p.Column)]
-		p.lines, p.wrapped = p.lines[:p.row+1], p.wrapped[:p.row+1]
-		p.wrapped[p.row] = false
-	case escape == "\x1b[K":
-		p.reach()
-		p.lines[p.row] = p.lines[p.row][:min(len(p.lines[p.row]), p.Column)]
+		if escape == "\x1b[J" {
+			p.lines, p.wrapped = p.lines[:p.row+1], p.wrapped[:p.row+1]
+			p.wrapped[p.row] = false
+		}
 	case escape == "\x1b[C":
 		p.Column = min(p.Column+1, max(0, p.width-1))
 	case escape == "\x1b[?7l", escape == "\x1b[?7h":
 		p.NoWrap = strings.HasSuffix(escape, "l")
 	case strings.HasSuffix(escape, "m"):
-		parameter := strings.TrimSuffix(strings.TrimPrefix(escape, "\x1b["), "m")
-		p.paint = 0
-		for i, known := range paints {
-			if known.parameter == parameter {
-				p.paint = rune(i + 1)
-			}
-		}
-		if p.paint == 0 && parameter != "0" {
+		paint, known := paints[strings.TrimSuffix(strings.TrimPrefix(escape, "\x1b["), "m")]
+		if p.paint = paint; !known {
 			p.put('?')
 		}
 	case strings.HasSuffix(escape, "A"):
@@ -286,7 +273,7 @@ func (p *picture) resize(width, height int, reflow bool) {
 
 // reflow wraps lines again, for another width. The cursor keeps its place in the text.
 func (p *picture) reflow() {
-	var lines [][]rune
+	var lines [][]cell
 	var wrapped []bool
 	row := 0
 	for i := 0; i < len(p.lines); i++ {
