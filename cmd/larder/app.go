@@ -60,7 +60,7 @@ func runIn(ctx context.Context, out *report.Output, results *results, args []str
 	}
 	l, err := line.Read(root, args)
 	if err == nil {
-		_, _, err = checkValues(l)
+		_, _, err = readEngine(l)
 	}
 	style(l, out)
 	for _, word := range l.Words {

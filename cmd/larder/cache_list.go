@@ -17,7 +17,7 @@ func cacheListCommand() *line.Command {
 		About: "Shows the size, last use, root modules and verification result of each package. In\n" +
 			"a PATTERN, such as aws or */aws, * matches any name.",
 		Flags: []line.Flag{
-			{Name: "sort", Value: "ORDER", Does: "order: " + oneOf(cache.OrderNames), Default: cache.OrderNames[0], Offers: cache.OrderNames},
+			{Name: "sort", Value: "ORDER", Kind: line.Choice, Does: "order: " + oneOf(cache.OrderNames), Default: cache.OrderNames[0], Offers: cache.OrderNames},
 			{Group: selectionFlags, Name: "unused", Does: "packages that no known root module uses"},
 			{Group: selectionFlags, Name: "older-than", Value: "AGE", Kind: line.Age, Does: "packages unused for an AGE, such as 30d"},
 			platformsFlag("packages for these platforms"),
@@ -29,9 +29,6 @@ func cacheListCommand() *line.Command {
 
 // cacheList reads the arguments and flags that select packages, and lists them.
 func cacheList(ctx context.Context, l *line.Line, s *site.Site) error {
-	if err := line.OneOf("--sort", l.Text("sort"), cache.OrderNames); err != nil {
-		return err
-	}
 	return cache.List(ctx, s, cache.ListRequest{
 		Patterns: l.Words, Order: l.Text("sort"), Roots: l.Texts("roots"), Platforms: l.Texts("platform"),
 		Age: l.Age("older-than"), Older: l.Text("older-than"), Unused: l.Bool("unused"),

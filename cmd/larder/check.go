@@ -26,7 +26,7 @@ func checkCommand() *line.Command {
 			{Group: selectionFlags, Name: "since", Value: "REV", Does: "only root modules changed since REV in git; implies -R"},
 			platformsFlag("platforms, besides those in the policy"),
 			strictFlag,
-			{Name: "format", Value: "FORMAT", Does: oneOf(install.CheckFormats), Default: string(install.CheckText), Offers: sources.Texts(install.CheckFormats)},
+			{Name: "format", Value: "FORMAT", Kind: line.Choice, Does: oneOf(install.CheckFormats), Default: string(install.CheckText), Offers: sources.Texts(install.CheckFormats)},
 		}),
 		Run: atSite(check),
 	}
@@ -34,9 +34,6 @@ func checkCommand() *line.Command {
 
 // check reads the flags of check, and checks root modules.
 func check(ctx context.Context, l *line.Line, s *site.Site) error {
-	if err := line.OneOf("--format", install.CheckFormat(l.Text("format")), install.CheckFormats); err != nil {
-		return err
-	}
 	return install.Check(ctx, s, install.CheckRequest{
 		Roots: l.Words, Strict: l.Bool("strict"), Since: l.Text("since"), Format: install.CheckFormat(l.Text("format")),
 	})

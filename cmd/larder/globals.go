@@ -29,11 +29,11 @@ func globalFlags() []line.Flag {
 		{Name: "offline", Does: "don't use the network"},
 		{Name: "jobs", Value: "N", Kind: line.Number, Does: "install N providers at once; 16 by default"},
 		{Name: "lock-timeout", Value: "TIME", Kind: line.Time, Does: "time to wait for other larder processes, such as 5m"},
-		{Name: "link", Value: "HOW", Does: "how to link: " + oneOf(sources.LinkModes), Default: string(sources.LinkAuto), Offers: sources.Texts(sources.LinkModes)},
+		{Name: "link", Value: "HOW", Kind: line.Choice, Does: "how to link: " + oneOf(sources.LinkModes), Default: string(sources.LinkAuto), Offers: sources.Texts(sources.LinkModes)},
 		{Name: "json", Does: "write JSON Lines, see larder help json", Excludes: "format"},
 		{Name: "quiet", Short: "q", Does: "write results and errors only"},
 		{Name: "verbose", Short: "v", Does: "also write unchanged packages and every step"},
-		{Name: "color", Value: "WHEN", Does: "when to use colors: " + oneOf(ui.ColorModes), Default: string(ui.ColorAuto), Offers: sources.Texts(ui.ColorModes)},
+		{Name: "color", Value: "WHEN", Kind: line.Choice, Does: "when to use colors: " + oneOf(ui.ColorModes), Default: string(ui.ColorAuto), Offers: sources.Texts(ui.ColorModes)},
 		{Name: "no-color", Does: "the same as --color never"},
 	}
 	for i, f := range flags {
@@ -187,7 +187,7 @@ func readOptions(l *line.Line, out *report.Output) (o site.Options, err error) {
 	case l.Bool("verbose"):
 		out.Level = report.Verbose
 	}
-	if o.Engines, o.EnginesBy, err = checkValues(l); err != nil {
+	if o.Engines, o.EnginesBy, err = readEngine(l); err != nil {
 		return o, err
 	}
 	switch {
@@ -201,19 +201,6 @@ func readOptions(l *line.Line, out *report.Output) (o site.Options, err error) {
 	}
 	o.TrustKeys, err = trustKeys(l)
 	return o, err
-}
-
-// checkValues checks the values of global flags that have a list of them, also for commands without a
-// session. It returns what readEngine does.
-func checkValues(l *line.Line) (requested []sources.Engine, by string, err error) {
-	err = cmp.Or(
-		line.OneOf(l.Spelled("link"), sources.LinkMode(l.Text("link")), sources.LinkModes),
-		line.OneOf(l.Spelled("color"), ui.ColorMode(l.Text("color")), ui.ColorModes),
-	)
-	if err != nil {
-		return nil, "", err
-	}
-	return readEngine(l)
 }
 
 // chdir returns the working directory of the command, absolute.

@@ -45,6 +45,7 @@ const (
 	Size   Kind = "a size, such as 20G"
 	Age    Kind = "an age, such as 30d"
 	Path   Kind = "a path"
+	Choice Kind = "one of what it offers"
 )
 
 // A Flag is a flag of a command, in JSON too.

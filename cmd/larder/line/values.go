@@ -118,6 +118,8 @@ func (f Flag) refuse(spelled, value, topic string) (err error) {
 		_, err = ParseAge(value)
 	case value == "":
 		return fmt.Errorf("%s is empty", spelled)
+	case f.Kind == Choice && !slices.Contains(f.Offers, value):
+		return sources.DidYouMean(fmt.Errorf("%s is %s, not %q", spelled, ui.List("or", f.Offers), value), value, f.Offers, "")
 	}
 	switch {
 	case err == nil && n <= 0:
@@ -146,15 +148,6 @@ func (l *Line) Exclusive(name string, others ...string) error {
 		}
 	}
 	return nil
-}
-
-// OneOf fails for a value that a flag or a variable, as typed, does not accept.
-func OneOf[T ~string](typed string, value T, values []T) error {
-	if slices.Contains(values, value) {
-		return nil
-	}
-	err := fmt.Errorf("%s is %s, not %q", typed, ui.List("or", values), value)
-	return report.Usage(sources.DidYouMean(err, string(value), sources.Texts(values), ""))
 }
 
 // Default sets a flag that is not on the line to the value of its variable.
