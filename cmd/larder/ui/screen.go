@@ -20,7 +20,7 @@ import (
 type Screen struct {
 	Err io.Writer // where the lines are shown
 
-	Redact func(string) string // removes secrets from all output; may be nil
+	Redact func(string) string // removes secrets from all output
 
 	mu      sync.Mutex
 	live    bool
@@ -38,7 +38,7 @@ type message struct {
 
 // NewScreen returns a screen that is not live: it writes text at once.
 func NewScreen(err io.Writer) *Screen {
-	return &Screen{Err: err, wake: make(chan struct{}, 1)}
+	return &Screen{Err: err, Redact: func(text string) string { return text }, wake: make(chan struct{}, 1)}
 }
 
 // Write writes text that begins a line, and ends with a line break unless it is a question. While the screen is live,
@@ -62,12 +62,7 @@ func (s *Screen) WriteAfter(to io.Writer, own, text string) {
 }
 
 // outward returns text as it may leave the process.
-func (s *Screen) outward(text string) string {
-	if s.Redact != nil {
-		text = s.Redact(text)
-	}
-	return outward(text)
-}
+func (s *Screen) outward(text string) string { return outward(s.Redact(text)) }
 
 // begin makes the screen live.
 func (s *Screen) begin() {
