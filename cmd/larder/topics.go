@@ -15,17 +15,17 @@ import (
 )
 
 // topics are the subjects of help other than commands. The help of commands refers to some of them.
-var topics = []line.Topic{
-	{Name: "config", Show: atSite(configHelp)}, {Name: "environment", Show: environmentHelp}, textTopic("trust"), {Name: "flags", Show: flagsHelp},
-	textTopic("json"), {Name: "exit-status", Show: exitHelp},
+var topics = []*line.Command{
+	{Name: "config", Run: atSite(configHelp)}, {Name: "environment", Run: environmentHelp}, textTopic("trust"), {Name: "flags", Run: flagsHelp},
+	textTopic("json"), {Name: "exit-status", Run: exitHelp},
 }
 
 //go:embed help
 var texts embed.FS
 
 // textTopic returns a topic that consists of a text.
-func textTopic(name string) line.Topic {
-	return line.Topic{Name: name, Show: func(_ context.Context, _ *line.Line, out *report.Output) error {
+func textTopic(name string) *line.Command {
+	return &line.Command{Name: name, Run: func(_ context.Context, _ *line.Line, out *report.Output) error {
 		text, _ := texts.ReadFile("help/" + name + ".txt") // each text topic has one
 		out.ShowPage(ui.Joined(string(text)), report.Topic{Topic: name, Text: string(text)})
 		return nil

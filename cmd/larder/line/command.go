@@ -27,7 +27,7 @@ type Command struct {
 	Leaves    string     // what remains after an interruption; empty if it writes nothing
 	Passes    bool       // its arguments are a command line of another program, which isn't changed
 	OnlyDirs  bool       // a PATH is a directory
-	Topics    []Topic    // of the help command
+	Topics    []*Command // of the help command: other subjects, with a name and what shows them
 	Commands  []*Command // of a group, which only has these
 	Run       func(ctx context.Context, l *Line, out *report.Output) error
 

@@ -142,14 +142,8 @@ type GlobalFlags struct {
 	Flags        []Flag `json:"flags"`
 }
 
-// A Topic is help about a subject other than a command.
-type Topic struct {
-	Name string
-	Show func(ctx context.Context, l *Line, out *report.Output) error
-}
-
 // HelpCommand returns the command that describes commands and topics.
-func HelpCommand(job string, topics ...Topic) *Command {
+func HelpCommand(job string, topics ...*Command) *Command {
 	c := &Command{
 		Name: "help", Job: job, Does: "describe a command or a topic", Arguments: "[COMMAND | TOPIC]", Example: "larder help mirror sync",
 		Topics: topics, Run: help,
@@ -169,12 +163,8 @@ func topicNames(root *Command) (names []string) {
 // help shows the help of the command or the topic that the words name.
 func help(ctx context.Context, l *Line, out *report.Output) error {
 	words := l.Words
-	if len(words) == 1 {
-		for _, t := range l.Command.Topics {
-			if t.Name == words[0] {
-				return t.Show(ctx, l, out)
-			}
-		}
+	if t := (&Command{Commands: l.Command.Topics}).Find(words...); t != nil && len(words) == 1 {
+		return t.Run(ctx, l, out)
 	}
 	c := l.root.Find(words...)
 	if c == nil {
