@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/larder-cli/larder/cliconfig"
@@ -138,17 +139,17 @@ func (r *results) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// commandTree returns the commands of larder.
-func commandTree() *line.Command {
+// commandTree returns the commands of larder. It completes their descriptions once.
+var commandTree = sync.OnceValue(func() *line.Command {
 	return line.New(&line.Command{
 		Name:  "larder",
 		Does:  "download, verify and share Terraform and OpenTofu providers",
 		Flags: append(globalFlags(), line.Flag{Name: "version", Short: "V", Hidden: true}),
 		Commands: []*line.Command{
-			installCommand(), execCommand(), shimCommand(), lockCommand(), checkCommand(), verifyCommand(),
-			explainCommand(), versionsCommand(), outdatedCommand(), doctorCommand(), prefetchCommand(),
-			mirrorCommand(), serveCommand(), bundleCommand(), importCommand(),
-			cacheCommand(), completionCommand(), versionCommand(), line.HelpCommand(forLarder, topics...),
+			installCommand, execCommand, shimCommand, lockCommand, checkCommand, verifyCommand,
+			explainCommand, versionsCommand, outdatedCommand, doctorCommand, prefetchCommand,
+			mirrorCommand, serveCommand, bundleCommand, importCommand,
+			cacheCommand, completionCommand, versionCommand, line.HelpCommand(forLarder, topics...),
 		},
 		Run: func(ctx context.Context, l *line.Line, out *report.Output) error {
 			if l.Bool("version") || l.Bool("verbose") { // -v is the version in other programs
@@ -158,4 +159,4 @@ func commandTree() *line.Command {
 			return nil
 		},
 	})
-}
+})

@@ -9,23 +9,21 @@ import (
 	"github.com/larder-cli/larder/cmd/larder/site"
 )
 
-func bundleCreateCommand() *line.Command {
-	return &line.Command{
-		Name:      "create",
-		Does:      "write packages to a bundle",
-		Arguments: "FILE [PATH | ADDRESS[@VERSION]]... [FLAG...]",
-		Example:   "larder bundle create usb.tar -R .",
-		Flags: slices.Concat(wantedFlags(), []line.Flag{
-			{Group: selectionFlags, Name: "mirror", Value: "DIR", Kind: line.Path, Does: "all packages in the mirror DIR", Offers: []string{line.Dirs}},
-			{Group: selectionFlags, Name: "since", Value: "PATH", Kind: line.Path, Does: "skip packages in PATH: manifest, bundle or mirror", Offers: []string{line.Files}},
-			{Name: "modules", Does: "add the modules that terraform get has downloaded"},
-			{Name: "engine-binary", Value: "FILE", Kind: line.Path, Does: "add the executable of terraform or tofu"},
-			{Name: "force", Does: "replace FILE if it exists"},
-			dryRunFlag("show what would be written"),
-		}, trustFlags()),
-		Leaves: "no bundle was written",
-		Run:    atSite(bundleCreate),
-	}
+var bundleCreateCommand = &line.Command{
+	Name:      "create",
+	Does:      "write packages to a bundle",
+	Arguments: "FILE [PATH | ADDRESS[@VERSION]]... [FLAG...]",
+	Example:   "larder bundle create usb.tar -R .",
+	Flags: slices.Concat(wantedFlags, []line.Flag{
+		{Group: selectionFlags, Name: "mirror", Value: "DIR", Kind: line.Path, Does: "all packages in the mirror DIR", Offers: []string{line.Dirs}},
+		{Group: selectionFlags, Name: "since", Value: "PATH", Kind: line.Path, Does: "skip packages in PATH: manifest, bundle or mirror", Offers: []string{line.Files}},
+		{Name: "modules", Does: "add the modules that terraform get has downloaded"},
+		{Name: "engine-binary", Value: "FILE", Kind: line.Path, Does: "add the executable of terraform or tofu"},
+		{Name: "force", Does: "replace FILE if it exists"},
+		dryRunFlag("show what would be written"),
+	}, trustFlags),
+	Leaves: "no bundle was written",
+	Run:    atSite(bundleCreate),
 }
 
 // bundleCreate reads the flags of bundle create, and writes a bundle.
@@ -50,7 +48,7 @@ func sameSource(l *line.Line, request mirror.BundleRequest) error {
 		return mirror.ErrAddresses
 	}
 	var elsewhere []string
-	for _, f := range wantedFlags() {
+	for _, f := range wantedFlags {
 		if !request.Modules || !slices.Contains([]string{"from", "recursive", "exclude"}, f.Name) {
 			elsewhere = append(elsewhere, f.Name)
 		}

@@ -15,29 +15,27 @@ import (
 	"github.com/larder-cli/larder/sources"
 )
 
-func bundleImportCommand() *line.Command {
-	return &line.Command{
-		Name:      "import",
-		Does:      "add the packages in a bundle to a mirror",
-		Arguments: "FILE DIR [FLAG...]",
-		Least:     2, Most: 2, Needs: "takes the FILE of a bundle and the DIR of a mirror",
-		Example: "larder bundle import usb.tar ./mirror",
-		About: "Verifies the whole bundle before it changes DIR, and creates DIR if it is missing.\n" +
-			"Fails if DIR doesn't contain the packages that bundle create --since left out. Last,\n" +
-			"removes packages that the sender has removed: larder bundle show lists them.",
-		Flags: slices.Concat([]line.Flag{
-			{Name: "modules-to", Value: "DIR", Kind: line.Path, Does: "directory that contains the root modules"},
-			{Name: "engine-to", Value: "DIR", Kind: line.Path, Does: "directory for terraform or tofu"},
-			{Name: "engine-sha256", Value: "SUM", Does: "checksum of the executable, for --engine-to"},
-			{Name: "keep", Does: "keep packages that the sender has removed"},
-			{Name: "replace", Does: "replace existing modules and executables"},
-			{Name: "unpacked", Does: "store unpacked packages, from cache export"},
-			writeConfigFlag,
-			dryRunFlag("verify everything, change nothing"),
-		}, trustFlags()),
-		Leaves: continues,
-		Run:    atSite(bundleImport),
-	}
+var bundleImportCommand = &line.Command{
+	Name:      "import",
+	Does:      "add the packages in a bundle to a mirror",
+	Arguments: "FILE DIR [FLAG...]",
+	Least:     2, Most: 2, Needs: "takes the FILE of a bundle and the DIR of a mirror",
+	Example: "larder bundle import usb.tar ./mirror",
+	About: "Verifies the whole bundle before it changes DIR, and creates DIR if it is missing.\n" +
+		"Fails if DIR doesn't contain the packages that bundle create --since left out. Last,\n" +
+		"removes packages that the sender has removed: larder bundle show lists them.",
+	Flags: slices.Concat([]line.Flag{
+		{Name: "modules-to", Value: "DIR", Kind: line.Path, Does: "directory that contains the root modules"},
+		{Name: "engine-to", Value: "DIR", Kind: line.Path, Does: "directory for terraform or tofu"},
+		{Name: "engine-sha256", Value: "SUM", Does: "checksum of the executable, for --engine-to"},
+		{Name: "keep", Does: "keep packages that the sender has removed"},
+		{Name: "replace", Does: "replace existing modules and executables"},
+		{Name: "unpacked", Does: "store unpacked packages, from cache export"},
+		writeConfigFlag,
+		dryRunFlag("verify everything, change nothing"),
+	}, trustFlags),
+	Leaves: continues,
+	Run:    atSite(bundleImport),
 }
 
 // bundleImport reads the flags of bundle import, and imports a bundle.

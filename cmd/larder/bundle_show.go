@@ -5,14 +5,12 @@ import (
 	"github.com/larder-cli/larder/cmd/larder/line"
 )
 
-func bundleShowCommand() *line.Command {
-	return &line.Command{
-		Name:      "show",
-		Does:      "list the packages in a bundle",
-		Arguments: "FILE [FLAG...]",
-		Least:     1, Most: 1, Needs: "takes one FILE",
-		Example: "larder bundle show usb.tar",
-		About:   "Reads only the manifest, and doesn't verify it.",
-		Run:     onWord(mirror.ShowBundle),
-	}
+var bundleShowCommand = &line.Command{
+	Name:      "show",
+	Does:      "list the packages in a bundle",
+	Arguments: "FILE [FLAG...]",
+	Least:     1, Most: 1, Needs: "takes one FILE",
+	Example: "larder bundle show usb.tar",
+	About:   "Reads only the manifest, and doesn't verify it.",
+	Run:     onWord(mirror.ShowBundle),
 }

@@ -10,21 +10,19 @@ import (
 	"github.com/larder-cli/larder/cmd/larder/site"
 )
 
-func cacheExportCommand() *line.Command {
-	return &line.Command{
-		Name:      "export",
-		Does:      "write locked packages to a bundle",
-		Arguments: "FILE [PATH...] [FLAG...]",
-		Least:     1, Needs: "needs one FILE, or - for standard output",
-		Example: "larder cache export cache.tar -R",
-		About: "FILE is a bundle of unpacked packages, for larder cache import; - is standard\n" +
-			"output. Its contents depend only on the packages. An identical FILE is not\n" +
-			"rewritten. To compress it: larder cache export - | zstd > FILE.",
-		Flags: append(treeFlags(notHere),
-			line.Flag{Name: "partial", Does: "export the other packages if some are missing"}),
-		Leaves: "nothing was written",
-		Run:    atSite(cacheExport),
-	}
+var cacheExportCommand = &line.Command{
+	Name:      "export",
+	Does:      "write locked packages to a bundle",
+	Arguments: "FILE [PATH...] [FLAG...]",
+	Least:     1, Needs: "needs one FILE, or - for standard output",
+	Example: "larder cache export cache.tar -R",
+	About: "FILE is a bundle of unpacked packages, for larder cache import; - is standard\n" +
+		"output. Its contents depend only on the packages. An identical FILE is not\n" +
+		"rewritten. To compress it: larder cache export - | zstd > FILE.",
+	Flags: append(treeFlags(notHere),
+		line.Flag{Name: "partial", Does: "export the other packages if some are missing"}),
+	Leaves: "nothing was written",
+	Run:    atSite(cacheExport),
 }
 
 func cacheExport(ctx context.Context, l *line.Line, s *site.Site) error {

@@ -8,21 +8,19 @@ import (
 	"github.com/larder-cli/larder/cmd/larder/site"
 )
 
-func cacheForgetCommand() *line.Command {
-	return &line.Command{
-		Name:      "forget",
-		Does:      "remove the recorded hashes of a version",
-		Arguments: "ADDRESS@VERSION [FLAG...]",
-		Least:     1, Most: 1, Needs: "needs one ADDRESS@VERSION",
-		Example: "larder cache forget hashicorp/random@3.7.2",
-		About: "Larder refuses a version that was republished with different contents, until you\n" +
-			"forget its old hashes. Ask the publisher first. Removes no packages.",
-		Flags: []line.Flag{
-			platformsFlag("only these platforms"),
-			{Name: "kept", Does: "undo prefetch --keep instead, and keep the hashes"},
-		},
-		Run: atSite(cacheForget),
-	}
+var cacheForgetCommand = &line.Command{
+	Name:      "forget",
+	Does:      "remove the recorded hashes of a version",
+	Arguments: "ADDRESS@VERSION [FLAG...]",
+	Least:     1, Most: 1, Needs: "needs one ADDRESS@VERSION",
+	Example: "larder cache forget hashicorp/random@3.7.2",
+	About: "Larder refuses a version that was republished with different contents, until you\n" +
+		"forget its old hashes. Ask the publisher first. Removes no packages.",
+	Flags: []line.Flag{
+		platformsFlag("only these platforms"),
+		{Name: "kept", Does: "undo prefetch --keep instead, and keep the hashes"},
+	},
+	Run: atSite(cacheForget),
 }
 
 func cacheForget(ctx context.Context, l *line.Line, s *site.Site) error {

@@ -5,16 +5,14 @@ import (
 	"github.com/larder-cli/larder/cmd/larder/line"
 )
 
-func cacheKeyCommand() *line.Command {
-	return &line.Command{
-		Name:      "key",
-		Does:      "print a key for CI caches",
-		Arguments: "[PATH...] [FLAG...]",
-		OnlyDirs:  true,
-		Example:   "larder cache key -R",
-		About: "The key depends only on the locked versions and the platforms. Without a lock file,\n" +
-			"it depends on the version constraints.",
-		Flags: treeFlags(notHere),
-		Run:   onWords(cache.ShowKey),
-	}
+var cacheKeyCommand = &line.Command{
+	Name:      "key",
+	Does:      "print a key for CI caches",
+	Arguments: "[PATH...] [FLAG...]",
+	OnlyDirs:  true,
+	Example:   "larder cache key -R",
+	About: "The key depends only on the locked versions and the platforms. Without a lock file,\n" +
+		"it depends on the version constraints.",
+	Flags: treeFlags(notHere),
+	Run:   onWords(cache.ShowKey),
 }

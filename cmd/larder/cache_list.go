@@ -8,23 +8,21 @@ import (
 	"github.com/larder-cli/larder/cmd/larder/site"
 )
 
-func cacheListCommand() *line.Command {
-	return &line.Command{
-		Name:      "list",
-		Does:      "list the packages in the plugin cache",
-		Arguments: "[PATTERN...] [FLAG...]",
-		Example:   "larder cache list hashicorp/* --sort size",
-		About: "Shows the size, last use, root modules and verification result of each package. In\n" +
-			"a PATTERN, such as aws or */aws, * matches any name.",
-		Flags: []line.Flag{
-			{Name: "sort", Value: "ORDER", Kind: line.Choice, Does: "order: " + oneOf(cache.OrderNames), Default: cache.OrderNames[0], Offers: cache.OrderNames},
-			{Group: selectionFlags, Name: "unused", Does: "packages that no known root module uses"},
-			{Group: selectionFlags, Name: "older-than", Value: "AGE", Kind: line.Age, Does: "packages unused for an AGE, such as 30d"},
-			platformsFlag("packages for these platforms"),
-			rootsFlag,
-		},
-		Run: atSite(cacheList),
-	}
+var cacheListCommand = &line.Command{
+	Name:      "list",
+	Does:      "list the packages in the plugin cache",
+	Arguments: "[PATTERN...] [FLAG...]",
+	Example:   "larder cache list hashicorp/* --sort size",
+	About: "Shows the size, last use, root modules and verification result of each package. In\n" +
+		"a PATTERN, such as aws or */aws, * matches any name.",
+	Flags: []line.Flag{
+		{Name: "sort", Value: "ORDER", Kind: line.Choice, Does: "order: " + oneOf(cache.OrderNames), Default: cache.OrderNames[0], Offers: cache.OrderNames},
+		{Group: selectionFlags, Name: "unused", Does: "packages that no known root module uses"},
+		{Group: selectionFlags, Name: "older-than", Value: "AGE", Kind: line.Age, Does: "packages unused for an AGE, such as 30d"},
+		platformsFlag("packages for these platforms"),
+		rootsFlag,
+	},
+	Run: atSite(cacheList),
 }
 
 // cacheList reads the arguments and flags that select packages, and lists them.

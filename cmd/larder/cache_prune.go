@@ -10,21 +10,19 @@ import (
 	"github.com/larder-cli/larder/cmd/larder/site"
 )
 
-func cachePruneCommand() *line.Command {
-	return &line.Command{
-		Name:    "prune",
-		Does:    "remove packages that no root module uses",
-		Example: "larder cache prune --older-than 30d --dry-run",
-		About: "Larder records the root modules for which it installs providers. A root module uses\n" +
-			"the versions in its lock file and the packages in its .terraform.",
-		Flags: append([]line.Flag{
-			rootsFlag,
-			maxSizeFlag("remove unused packages until a SIZE, such as 20G, is left"),
-			{Name: "all", Does: "also remove packages in use or marked by prefetch --keep"},
-		}, pruneFlags("packages unused for an AGE, such as 30d")...),
-		Leaves: notRemoved,
-		Run:    atSite(cachePrune),
-	}
+var cachePruneCommand = &line.Command{
+	Name:    "prune",
+	Does:    "remove packages that no root module uses",
+	Example: "larder cache prune --older-than 30d --dry-run",
+	About: "Larder records the root modules for which it installs providers. A root module uses\n" +
+		"the versions in its lock file and the packages in its .terraform.",
+	Flags: append([]line.Flag{
+		rootsFlag,
+		maxSizeFlag("remove unused packages until a SIZE, such as 20G, is left"),
+		{Name: "all", Does: "also remove packages in use or marked by prefetch --keep"},
+	}, pruneFlags("packages unused for an AGE, such as 30d")...),
+	Leaves: notRemoved,
+	Run:    atSite(cachePrune),
 }
 
 // cachePrune reads the flags that select the packages to remove, and removes them.

@@ -8,15 +8,13 @@ import (
 	"github.com/larder-cli/larder/cmd/larder/site"
 )
 
-func cacheStatsCommand() *line.Command {
-	return &line.Command{
-		Name:    "stats",
-		Does:    "show the size of the plugin cache, by provider",
-		Example: "larder cache stats",
-		About:   "Shows how much space larder cache prune would free, and how much links save.",
-		Flags:   []line.Flag{rootsFlag},
-		Run: atSite(func(ctx context.Context, l *line.Line, s *site.Site) error {
-			return cache.ShowStats(ctx, s, l.Texts("roots"))
-		}),
-	}
+var cacheStatsCommand = &line.Command{
+	Name:    "stats",
+	Does:    "show the size of the plugin cache, by provider",
+	Example: "larder cache stats",
+	About:   "Shows how much space larder cache prune would free, and how much links save.",
+	Flags:   []line.Flag{rootsFlag},
+	Run: atSite(func(ctx context.Context, l *line.Line, s *site.Site) error {
+		return cache.ShowStats(ctx, s, l.Texts("roots"))
+	}),
 }

@@ -5,15 +5,13 @@ import (
 	"github.com/larder-cli/larder/cmd/larder/line"
 )
 
-func cacheVerifyCommand() *line.Command {
-	return &line.Command{
-		Name:    "verify",
-		Does:    "verify every package in the plugin cache",
-		Example: "larder cache verify",
-		About: "Compares each package with its record or its recorded hashes, and with its signed\n" +
-			"checksums. Changes nothing, and needs no network. Doesn't read the archives of\n" +
-			"recent downloads, which are verified before they are used.",
-		Flags: trustFlags(),
-		Run:   alone(cache.Verify),
-	}
+var cacheVerifyCommand = &line.Command{
+	Name:    "verify",
+	Does:    "verify every package in the plugin cache",
+	Example: "larder cache verify",
+	About: "Compares each package with its record or its recorded hashes, and with its signed\n" +
+		"checksums. Changes nothing, and needs no network. Doesn't read the archives of\n" +
+		"recent downloads, which are verified before they are used.",
+	Flags: trustFlags,
+	Run:   alone(cache.Verify),
 }

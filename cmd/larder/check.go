@@ -10,26 +10,24 @@ import (
 	"github.com/larder-cli/larder/sources"
 )
 
-func checkCommand() *line.Command {
-	return &line.Command{
-		Name:      "check",
-		Job:       forModules,
-		Does:      "check root modules against the policy and lock files",
-		Arguments: "[PATH...] [FLAG...]",
-		OnlyDirs:  true,
-		Example:   "larder check -R --format sarif",
-		About: "For CI: exits with status 3 if the policy excludes a provider or a version, a host is\n" +
-			"unexpected, a lock file is missing, incomplete, or at odds with the configuration, or\n" +
-			"a locked version was republished. Changes no root module.",
-		Flags: slices.Concat([]line.Flag{
-			recursiveFlag("all root modules in and below PATH"), excludeFlag,
-			{Group: selectionFlags, Name: "since", Value: "REV", Does: "only root modules changed since REV in git; implies -R"},
-			platformsFlag("platforms, besides those in the policy"),
-			strictFlag,
-			{Name: "format", Value: "FORMAT", Kind: line.Choice, Does: oneOf(install.CheckFormats), Default: string(install.CheckText), Offers: sources.Texts(install.CheckFormats)},
-		}),
-		Run: atSite(check),
-	}
+var checkCommand = &line.Command{
+	Name:      "check",
+	Job:       forModules,
+	Does:      "check root modules against the policy and lock files",
+	Arguments: "[PATH...] [FLAG...]",
+	OnlyDirs:  true,
+	Example:   "larder check -R --format sarif",
+	About: "For CI: exits with status 3 if the policy excludes a provider or a version, a host is\n" +
+		"unexpected, a lock file is missing, incomplete, or at odds with the configuration, or\n" +
+		"a locked version was republished. Changes no root module.",
+	Flags: slices.Concat([]line.Flag{
+		recursiveFlag("all root modules in and below PATH"), excludeFlag,
+		{Group: selectionFlags, Name: "since", Value: "REV", Does: "only root modules changed since REV in git; implies -R"},
+		platformsFlag("platforms, besides those in the policy"),
+		strictFlag,
+		{Name: "format", Value: "FORMAT", Kind: line.Choice, Does: oneOf(install.CheckFormats), Default: string(install.CheckText), Offers: sources.Texts(install.CheckFormats)},
+	}),
+	Run: atSite(check),
 }
 
 // check reads the flags of check, and checks root modules.

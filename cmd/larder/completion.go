@@ -10,22 +10,20 @@ import (
 	"github.com/larder-cli/larder/cmd/larder/ui"
 )
 
-func completionCommand() *line.Command {
-	return &line.Command{
-		Name:      "completion",
-		Job:       forLarder,
-		Does:      "print a completion script for a shell",
-		Arguments: strings.Join(line.Shells, " | "),
-		Example:   "larder completion bash",
-		About: "Completes commands, flags, platforms, and the addresses and versions in lock " +
-			"files, plugin cache and mirrors. Add one of these lines to the file of your shell:\n" +
-			"  ~/.bashrc                   eval \"$(larder completion bash)\"\n" +
-			"  ~/.zshrc                    eval \"$(larder completion zsh)\"\n" +
-			"  ~/.config/fish/config.fish  larder completion fish | source\n" +
-			"  $PROFILE                    larder completion powershell | Out-String | iex\n" +
-			"In ~/.zshrc, add it after the line with compinit.",
-		Run: completion,
-	}
+var completionCommand = &line.Command{
+	Name:      "completion",
+	Job:       forLarder,
+	Does:      "print a completion script for a shell",
+	Arguments: strings.Join(line.Shells, " | "),
+	Example:   "larder completion bash",
+	About: "Completes commands, flags, platforms, and the addresses and versions in lock " +
+		"files, plugin cache and mirrors. Add one of these lines to the file of your shell:\n" +
+		"  ~/.bashrc                   eval \"$(larder completion bash)\"\n" +
+		"  ~/.zshrc                    eval \"$(larder completion zsh)\"\n" +
+		"  ~/.config/fish/config.fish  larder completion fish | source\n" +
+		"  $PROFILE                    larder completion powershell | Out-String | iex\n" +
+		"In ~/.zshrc, add it after the line with compinit.",
+	Run: completion,
 }
 
 // completion prints the script for a shell. The script runs larder to list completions.

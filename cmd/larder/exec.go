@@ -13,28 +13,26 @@ import (
 	"github.com/larder-cli/larder/sources"
 )
 
-func execCommand() *line.Command {
-	return &line.Command{
-		Name:      "exec",
-		Job:       forModules,
-		Does:      "install providers, then run terraform or tofu",
-		Arguments: "[FLAG...] -- COMMAND [ARGUMENT...]",
-		Example:   "larder exec -- terraform init",
-		About: "Before init, Larder installs the providers, so init sends no requests for them.\n" +
-			"Other commands, such as plan, start at once.\n" +
-			"COMMAND can also be a program that runs terraform or tofu, such as terragrunt.\n" +
-			"Larder then installs the providers before each init that the program runs.",
-		Flags: slices.Concat([]line.Flag{
-			recursiveFlag("all root modules in and below the working directory"), excludeFlag, upgradeFlag,
-			{Name: "unconfined", Does: "let init install providers that larder has not foreseen"},
-		}, trustFlags(), installFlags("show what would be installed, and run nothing"), []line.Flag{
-			{Name: asShim, Hidden: true},
-			{Name: enginePath, Value: "FILE", Kind: line.Path, Hidden: true},
-		}),
-		Passes: true,
-		Leaves: "the command was not run; providers already installed are complete",
-		Run:    execute,
-	}
+var execCommand = &line.Command{
+	Name:      "exec",
+	Job:       forModules,
+	Does:      "install providers, then run terraform or tofu",
+	Arguments: "[FLAG...] -- COMMAND [ARGUMENT...]",
+	Example:   "larder exec -- terraform init",
+	About: "Before init, Larder installs the providers, so init sends no requests for them.\n" +
+		"Other commands, such as plan, start at once.\n" +
+		"COMMAND can also be a program that runs terraform or tofu, such as terragrunt.\n" +
+		"Larder then installs the providers before each init that the program runs.",
+	Flags: slices.Concat([]line.Flag{
+		recursiveFlag("all root modules in and below the working directory"), excludeFlag, upgradeFlag,
+		{Name: "unconfined", Does: "let init install providers that larder has not foreseen"},
+	}, trustFlags, installFlags("show what would be installed, and run nothing"), []line.Flag{
+		{Name: asShim, Hidden: true},
+		{Name: enginePath, Value: "FILE", Kind: line.Path, Hidden: true},
+	}),
+	Passes: true,
+	Leaves: "the command was not run; providers already installed are complete",
+	Run:    execute,
 }
 
 // execute prepares what the command requires, and returns the command as a [handover].

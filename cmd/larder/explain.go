@@ -8,22 +8,20 @@ import (
 	"github.com/larder-cli/larder/cmd/larder/site"
 )
 
-func explainCommand() *line.Command {
-	return &line.Command{
-		Name:      "explain",
-		Aliases:   []string{"why"},
-		Job:       forQuestions,
-		Does:      "show why a version is chosen, or what is configured",
-		Arguments: "[ADDRESS] [PATH] [FLAG...]",
-		Most:      2,
-		Needs:     "takes one provider and one root module",
-		Example:   "larder explain hashicorp/random",
-		About: "Shows the constraints on a provider, what each installation method offers, which\n" +
-			"version is chosen, what excludes each newer one, and how to get another. Without\n" +
-			"ADDRESS, shows the engine, files, variables and settings in effect. Changes nothing.",
-		Flags: []line.Flag{{Name: "all", Does: "show all rows, also of what has no effect"}},
-		Run:   atSite(explain),
-	}
+var explainCommand = &line.Command{
+	Name:      "explain",
+	Aliases:   []string{"why"},
+	Job:       forQuestions,
+	Does:      "show why a version is chosen, or what is configured",
+	Arguments: "[ADDRESS] [PATH] [FLAG...]",
+	Most:      2,
+	Needs:     "takes one provider and one root module",
+	Example:   "larder explain hashicorp/random",
+	About: "Shows the constraints on a provider, what each installation method offers, which\n" +
+		"version is chosen, what excludes each newer one, and how to get another. Without\n" +
+		"ADDRESS, shows the engine, files, variables and settings in effect. Changes nothing.",
+	Flags: []line.Flag{{Name: "all", Does: "show all rows, also of what has no effect"}},
+	Run:   atSite(explain),
 }
 
 // explain reads the arguments: a provider, a root module, or both.

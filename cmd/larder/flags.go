@@ -45,34 +45,30 @@ func treeFlags(platforms string) []line.Flag {
 }
 
 // wantedFlags select packages, for commands that put them into a store.
-func wantedFlags() []line.Flag {
-	return []line.Flag{
-		{Group: selectionFlags, Name: "from", Value: "FROM", Repeatable: true, Does: "root modules, lock files, .tf files, or a place", Offers: []string{line.Files}},
-		recursiveFlag("all root modules in and below PATH"),
-		excludeFlag,
-		platformsFlag(notDeclared),
-		{Group: selectionFlags, Name: "newest", Value: "N", Kind: line.Number, Does: "number of versions, if none is locked", Default: "1", Excludes: "all-versions"},
-		{Group: selectionFlags, Name: "all-versions", Does: "all allowed versions, if none is locked"},
-		upgradeFlag,
-		{Group: selectionFlags, Name: "no-lock-file", Does: "ignore lock files, even those with errors"},
-	}
+var wantedFlags = []line.Flag{
+	{Group: selectionFlags, Name: "from", Value: "FROM", Repeatable: true, Does: "root modules, lock files, .tf files, or a place", Offers: []string{line.Files}},
+	recursiveFlag("all root modules in and below PATH"),
+	excludeFlag,
+	platformsFlag(notDeclared),
+	{Group: selectionFlags, Name: "newest", Value: "N", Kind: line.Number, Does: "number of versions, if none is locked", Default: "1", Excludes: "all-versions"},
+	{Group: selectionFlags, Name: "all-versions", Does: "all allowed versions, if none is locked"},
+	upgradeFlag,
+	{Group: selectionFlags, Name: "no-lock-file", Does: "ignore lock files, even those with errors"},
 }
 
 // fillFlags are the flags of commands that put packages into a store. The arguments are
 // further flags of the command.
 func fillFlags(more ...line.Flag) []line.Flag {
 	complete := line.Flag{Name: "require-platforms", Does: "fail if a version has no package for a platform"}
-	return slices.Concat(wantedFlags(), trustFlags(), []line.Flag{complete}, more)
+	return slices.Concat(wantedFlags, trustFlags, []line.Flag{complete}, more)
 }
 
 // trustFlags set which signatures are required, for every command that fetches, installs,
 // verifies or imports packages.
-func trustFlags() []line.Flag {
-	return []line.Flag{
-		{Group: signatureFlags, Name: "require-signed", Does: "require a valid signature"},
-		{Group: signatureFlags, Name: "require-trusted", Does: "require a signature by a trusted key"},
-		{Group: signatureFlags, Name: "trust-key", Value: "KEY", Repeatable: true, Does: "trust the key with this fingerprint"},
-	}
+var trustFlags = []line.Flag{
+	{Group: signatureFlags, Name: "require-signed", Does: "require a valid signature"},
+	{Group: signatureFlags, Name: "require-trusted", Does: "require a signature by a trusted key"},
+	{Group: signatureFlags, Name: "trust-key", Value: "KEY", Repeatable: true, Does: "trust the key with this fingerprint"},
 }
 
 // requirement reads --require-signed and --require-trusted.

@@ -11,29 +11,27 @@ import (
 	"github.com/larder-cli/larder/cmd/larder/site"
 )
 
-func importCommand() *line.Command {
-	return &line.Command{
-		Name:      "import",
-		Job:       forStores,
-		Does:      "add provider executables and zip files to a mirror",
-		Arguments: "PATH... --to DIR [FLAG...]",
-		Example:   "larder import ~/.terraform.d/plugins --to ./mirror --namespace acme",
-		About: "PATH is an executable, a zip file, or a directory of these, such as a plugin\n" +
-			"directory of Terraform 0.12. Doesn't change these files, and needs no network.",
-		Flags: slices.Concat([]line.Flag{
-			line.Flag{Name: "to", Value: "DIR", Does: "mirror directory, created if missing", Offers: []string{line.Dirs}},
-			line.Flag{Name: "namespace", Value: "[HOST/]NAMESPACE", Does: "namespace of providers whose path has none"},
-			line.Flag{Name: "as", Value: "ADDRESS@VERSION", Does: "address and version of the provider", Excludes: "namespace"},
-			line.Flag{Name: "platform", Value: "OS_ARCH", Does: "platform of files whose path has none", Offers: commonPlatforms},
-			line.Flag{Name: "key", Value: "FILE", Kind: line.Path, Does: "public key for SHA256SUMS beside the zip files", Offers: []string{line.Files}},
-			line.Flag{Name: "sign-key", Value: "FILE", Kind: line.Path, Does: "private key, if there is no signature", Offers: []string{line.Files}},
-			line.Flag{Name: "unpacked", Does: "write directories, not archives"},
-			line.Flag{Name: "replace", Does: "replace different packages in the mirror"},
-			dryRunFlag("show what would be imported"),
-		}, trustFlags()),
-		Leaves: continues,
-		Run:    atSite(importAll),
-	}
+var importCommand = &line.Command{
+	Name:      "import",
+	Job:       forStores,
+	Does:      "add provider executables and zip files to a mirror",
+	Arguments: "PATH... --to DIR [FLAG...]",
+	Example:   "larder import ~/.terraform.d/plugins --to ./mirror --namespace acme",
+	About: "PATH is an executable, a zip file, or a directory of these, such as a plugin\n" +
+		"directory of Terraform 0.12. Doesn't change these files, and needs no network.",
+	Flags: slices.Concat([]line.Flag{
+		line.Flag{Name: "to", Value: "DIR", Does: "mirror directory, created if missing", Offers: []string{line.Dirs}},
+		line.Flag{Name: "namespace", Value: "[HOST/]NAMESPACE", Does: "namespace of providers whose path has none"},
+		line.Flag{Name: "as", Value: "ADDRESS@VERSION", Does: "address and version of the provider", Excludes: "namespace"},
+		line.Flag{Name: "platform", Value: "OS_ARCH", Does: "platform of files whose path has none", Offers: commonPlatforms},
+		line.Flag{Name: "key", Value: "FILE", Kind: line.Path, Does: "public key for SHA256SUMS beside the zip files", Offers: []string{line.Files}},
+		line.Flag{Name: "sign-key", Value: "FILE", Kind: line.Path, Does: "private key, if there is no signature", Offers: []string{line.Files}},
+		line.Flag{Name: "unpacked", Does: "write directories, not archives"},
+		line.Flag{Name: "replace", Does: "replace different packages in the mirror"},
+		dryRunFlag("show what would be imported"),
+	}, trustFlags),
+	Leaves: continues,
+	Run:    atSite(importAll),
 }
 
 // importAll reads the flags of import, and imports providers.

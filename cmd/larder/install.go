@@ -11,22 +11,20 @@ import (
 	"github.com/larder-cli/larder/cmd/larder/site"
 )
 
-func installCommand() *line.Command {
-	return &line.Command{
-		Name:      "install",
-		Job:       forModules,
-		Does:      "install the providers that root modules require",
-		Arguments: "[PATH...] [FLAG...]",
-		OnlyDirs:  true,
-		Example:   "larder install -R --upgrade",
-		About: "Installs providers as terraform init and tofu init do: the same versions, the same\n" +
-			"lock file, the same files in .terraform. PATH is a root module.",
-		Flags: slices.Concat([]line.Flag{
-			upgradeFlag,
-		}, treeFlags(notHere), trustFlags(), installFlags("show what would be installed")),
-		Leaves: "providers already installed are complete; the lock file is intact",
-		Run:    atSite(installRoots),
-	}
+var installCommand = &line.Command{
+	Name:      "install",
+	Job:       forModules,
+	Does:      "install the providers that root modules require",
+	Arguments: "[PATH...] [FLAG...]",
+	OnlyDirs:  true,
+	Example:   "larder install -R --upgrade",
+	About: "Installs providers as terraform init and tofu init do: the same versions, the same\n" +
+		"lock file, the same files in .terraform. PATH is a root module.",
+	Flags: slices.Concat([]line.Flag{
+		upgradeFlag,
+	}, treeFlags(notHere), trustFlags, installFlags("show what would be installed")),
+	Leaves: "providers already installed are complete; the lock file is intact",
+	Run:    atSite(installRoots),
 }
 
 // installRoots reads the flags of install, and runs the installation.

@@ -11,25 +11,23 @@ import (
 	"github.com/larder-cli/larder/cmd/larder/site"
 )
 
-func lockCommand() *line.Command {
-	return &line.Command{
-		Name:      "lock",
-		Job:       forModules,
-		Does:      "add hashes for any platform to lock files",
-		Arguments: "[PATH | ADDRESS]... [FLAG...]",
-		Example:   "larder lock --platform linux_amd64,darwin_arm64",
-		About: "Like terraform providers lock, but uses the configured installation methods, and\n" +
-			"doesn't download archives again if their hashes are recorded. --upgrade locks the\n" +
-			"new version for the same platforms as the old one.",
-		Flags: slices.Concat(treeFlags(notDeclared), []line.Flag{upgradeFlag}, trustFlags(), []line.Flag{
-			line.Flag{Name: "keep", Does: "keep packages for other platforms in the plugin cache", Excludes: "no-cache"},
-			line.Flag{Name: "check", Does: "report missing and unknown hashes, change no lock file", Excludes: "dry-run"},
-			strictFlag,
-			dryRunFlag("show how lock files would change"),
-		}),
-		Leaves: "each lock file is unchanged or complete",
-		Run:    atSite(lock),
-	}
+var lockCommand = &line.Command{
+	Name:      "lock",
+	Job:       forModules,
+	Does:      "add hashes for any platform to lock files",
+	Arguments: "[PATH | ADDRESS]... [FLAG...]",
+	Example:   "larder lock --platform linux_amd64,darwin_arm64",
+	About: "Like terraform providers lock, but uses the configured installation methods, and\n" +
+		"doesn't download archives again if their hashes are recorded. --upgrade locks the\n" +
+		"new version for the same platforms as the old one.",
+	Flags: slices.Concat(treeFlags(notDeclared), []line.Flag{upgradeFlag}, trustFlags, []line.Flag{
+		line.Flag{Name: "keep", Does: "keep packages for other platforms in the plugin cache", Excludes: "no-cache"},
+		line.Flag{Name: "check", Does: "report missing and unknown hashes, change no lock file", Excludes: "dry-run"},
+		strictFlag,
+		dryRunFlag("show how lock files would change"),
+	}),
+	Leaves: "each lock file is unchanged or complete",
+	Run:    atSite(lock),
 }
 
 // lock reads the flags of lock, and completes or checks lock files.

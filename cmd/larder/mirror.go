@@ -4,14 +4,12 @@ import (
 	"github.com/larder-cli/larder/cmd/larder/line"
 )
 
-func mirrorCommand() *line.Command {
-	return &line.Command{
-		Name: "mirror",
-		Job:  forStores,
-		Does: "create, publish, verify and prune mirrors",
-		Commands: []*line.Command{
-			mirrorSyncCommand(), mirrorPushCommand(), mirrorListCommand(), mirrorVerifyCommand(), mirrorRepairCommand(),
-			mirrorIndexCommand(), mirrorRemoveCommand(), mirrorPruneCommand(), mirrorDiffCommand(),
-		},
-	}
+var mirrorCommand = &line.Command{
+	Name: "mirror",
+	Job:  forStores,
+	Does: "create, publish, verify and prune mirrors",
+	Commands: []*line.Command{
+		mirrorSyncCommand, mirrorPushCommand, mirrorListCommand, mirrorVerifyCommand, mirrorRepairCommand,
+		mirrorIndexCommand, mirrorRemoveCommand, mirrorPruneCommand, mirrorDiffCommand,
+	},
 }

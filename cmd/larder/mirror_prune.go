@@ -12,24 +12,22 @@ import (
 	"github.com/larder-cli/larder/fsmirror/builder"
 )
 
-func mirrorPruneCommand() *line.Command {
-	return &line.Command{
-		Name:      "prune",
-		Does:      "remove packages that root modules don't select",
-		Arguments: "DIR [FLAG...]",
-		Least:     1, Most: 1, Needs: needsMirror,
-		Example: "larder mirror prune ./mirror --keep-locked-by . --dry-run",
-		About: "Keeps the versions that larder mirror sync selects for the same paths and engines, for\n" +
-			"any platform, what lock files have, and what --older-than or --keep-last keeps. If no\n" +
-			"version is locked, keeps the newest in the mirror.",
-		Flags: append([]line.Flag{
-			{Group: selectionFlags, Name: "keep-locked-by", Value: "PATH", Repeatable: true, Does: "keep what these root modules or files select", Offers: []string{line.Files}},
-			recursiveFlag("all root modules in and below PATH"),
-			excludeFlag,
-		}, pruneFlags("packages older than an AGE, such as 90d")...),
-		Leaves: notRemoved,
-		Run:    atSite(mirrorPrune),
-	}
+var mirrorPruneCommand = &line.Command{
+	Name:      "prune",
+	Does:      "remove packages that root modules don't select",
+	Arguments: "DIR [FLAG...]",
+	Least:     1, Most: 1, Needs: needsMirror,
+	Example: "larder mirror prune ./mirror --keep-locked-by . --dry-run",
+	About: "Keeps the versions that larder mirror sync selects for the same paths and engines, for\n" +
+		"any platform, what lock files have, and what --older-than or --keep-last keeps. If no\n" +
+		"version is locked, keeps the newest in the mirror.",
+	Flags: append([]line.Flag{
+		{Group: selectionFlags, Name: "keep-locked-by", Value: "PATH", Repeatable: true, Does: "keep what these root modules or files select", Offers: []string{line.Files}},
+		recursiveFlag("all root modules in and below PATH"),
+		excludeFlag,
+	}, pruneFlags("packages older than an AGE, such as 90d")...),
+	Leaves: notRemoved,
+	Run:    atSite(mirrorPrune),
 }
 
 // mirrorPrune requires flags that select the packages to keep. Unlike a plugin cache, a mirror

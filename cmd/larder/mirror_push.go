@@ -8,25 +8,23 @@ import (
 	"github.com/larder-cli/larder/cmd/larder/site"
 )
 
-func mirrorPushCommand() *line.Command {
-	return &line.Command{
-		Name:      "push",
-		Does:      "publish a mirror in an OCI registry or a bucket",
-		Arguments: "DIR PLACE [PATTERN...] [FLAG...]",
-		Least:     2, Needs: "takes the directory of a mirror and a place",
-		Example: "larder mirror push ./mirror 'oci://ghcr.io/acme/${namespace}/${type}'",
-		About: "PLACE is oci://HOST/TEMPLATE, from which OpenTofu installs with oci_mirror, or\n" +
-			"s3://BUCKET/PREFIX, which becomes a network mirror. Uploads only what PLACE lacks,\n" +
-			"with the signed checksums. Refuses an archive that PLACE has with other contents.",
-		Flags: []line.Flag{
-			{Name: "replace", Does: "replace archives that have other contents"},
-			{Name: "prune", Does: "also remove what DIR lacks of its providers"},
-			endpointFlag,
-			dryRunFlag("show what would be changed"),
-		},
-		Leaves: continues,
-		Run:    atSite(mirrorPush),
-	}
+var mirrorPushCommand = &line.Command{
+	Name:      "push",
+	Does:      "publish a mirror in an OCI registry or a bucket",
+	Arguments: "DIR PLACE [PATTERN...] [FLAG...]",
+	Least:     2, Needs: "takes the directory of a mirror and a place",
+	Example: "larder mirror push ./mirror 'oci://ghcr.io/acme/${namespace}/${type}'",
+	About: "PLACE is oci://HOST/TEMPLATE, from which OpenTofu installs with oci_mirror, or\n" +
+		"s3://BUCKET/PREFIX, which becomes a network mirror. Uploads only what PLACE lacks,\n" +
+		"with the signed checksums. Refuses an archive that PLACE has with other contents.",
+	Flags: []line.Flag{
+		{Name: "replace", Does: "replace archives that have other contents"},
+		{Name: "prune", Does: "also remove what DIR lacks of its providers"},
+		endpointFlag,
+		dryRunFlag("show what would be changed"),
+	},
+	Leaves: continues,
+	Run:    atSite(mirrorPush),
 }
 
 func mirrorPush(ctx context.Context, l *line.Line, s *site.Site) error {

@@ -8,27 +8,25 @@ import (
 	"github.com/larder-cli/larder/cmd/larder/site"
 )
 
-func mirrorRepairCommand() *line.Command {
-	return &line.Command{
-		Name:      "repair",
-		Does:      "fetch damaged packages of a mirror again",
-		Arguments: "DIR [FLAG...]",
-		Least:     1, Most: 1, Needs: needsMirror,
-		Example: "larder mirror repair ./mirror",
-		About: "Verifies the mirror, and replaces damaged and missing packages with the same contents\n" +
-			"as before. Corrects index.json and VERSION.json. Fails if it can't replace a package,\n" +
-			"and then leaves it, and its entry in the index, as they are.",
-		Flags: append([]line.Flag{
-			{
-				Group: selectionFlags, Name: "from", Value: "FROM", Repeatable: true,
-				Does: "fetch only from these mirrors, or a place", Offers: []string{line.Dirs},
-			},
-			endpointFlag,
-			dryRunFlag("show what would be repaired"),
-		}, trustFlags()...),
-		Leaves: "packages repaired before are complete",
-		Run:    atSite(mirrorRepair),
-	}
+var mirrorRepairCommand = &line.Command{
+	Name:      "repair",
+	Does:      "fetch damaged packages of a mirror again",
+	Arguments: "DIR [FLAG...]",
+	Least:     1, Most: 1, Needs: needsMirror,
+	Example: "larder mirror repair ./mirror",
+	About: "Verifies the mirror, and replaces damaged and missing packages with the same contents\n" +
+		"as before. Corrects index.json and VERSION.json. Fails if it can't replace a package,\n" +
+		"and then leaves it, and its entry in the index, as they are.",
+	Flags: append([]line.Flag{
+		{
+			Group: selectionFlags, Name: "from", Value: "FROM", Repeatable: true,
+			Does: "fetch only from these mirrors, or a place", Offers: []string{line.Dirs},
+		},
+		endpointFlag,
+		dryRunFlag("show what would be repaired"),
+	}, trustFlags...),
+	Leaves: "packages repaired before are complete",
+	Run:    atSite(mirrorRepair),
 }
 
 // mirrorRepair reads the flags of mirror repair, and repairs a mirror.

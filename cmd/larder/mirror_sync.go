@@ -8,22 +8,20 @@ import (
 	"github.com/larder-cli/larder/cmd/larder/site"
 )
 
-func mirrorSyncCommand() *line.Command {
-	return &line.Command{
-		Name:      "sync",
-		Does:      "add locked, or else the newest, packages to a mirror",
-		Arguments: "DIR [PATH | ADDRESS[@VERSION]]... [FLAG...]",
-		Example:   "larder mirror sync ./mirror hashicorp/random@3.7.2",
-		Flags: fillFlags(
-			line.Flag{Name: "unpacked", Does: "write directories; not for network mirrors"},
-			writeConfigFlag,
-			line.Flag{Name: "html", Does: "also write index.html, for people"},
-			endpointFlag,
-			dryRunFlag("show what would be fetched"),
-		),
-		Leaves: continues,
-		Run:    atSite(mirrorSync),
-	}
+var mirrorSyncCommand = &line.Command{
+	Name:      "sync",
+	Does:      "add locked, or else the newest, packages to a mirror",
+	Arguments: "DIR [PATH | ADDRESS[@VERSION]]... [FLAG...]",
+	Example:   "larder mirror sync ./mirror hashicorp/random@3.7.2",
+	Flags: fillFlags(
+		line.Flag{Name: "unpacked", Does: "write directories; not for network mirrors"},
+		writeConfigFlag,
+		line.Flag{Name: "html", Does: "also write index.html, for people"},
+		endpointFlag,
+		dryRunFlag("show what would be fetched"),
+	),
+	Leaves: continues,
+	Run:    atSite(mirrorSync),
 }
 
 // mirrorSync reads the flags of mirror sync, and adds packages to a mirror.

@@ -8,20 +8,18 @@ import (
 	"github.com/larder-cli/larder/cmd/larder/site"
 )
 
-func prefetchCommand() *line.Command {
-	return &line.Command{
-		Name:      "prefetch",
-		Job:       forStores,
-		Does:      "download packages into the plugin cache",
-		Arguments: "[PATH | ADDRESS[@VERSION]]... [FLAG...]",
-		Example:   "larder prefetch -R . --platform linux_amd64,darwin_arm64",
-		About: "PATH is a root module, a lock file or a .tf file. Chooses the locked version, or\n" +
-			"else the newest one allowed. Changes only the plugin cache.",
-		Flags: fillFlags(dryRunFlag("show what would be fetched"),
-			line.Flag{Name: "keep", Does: "let larder cache prune keep the packages"}),
-		Leaves: continues,
-		Run:    atSite(prefetch),
-	}
+var prefetchCommand = &line.Command{
+	Name:      "prefetch",
+	Job:       forStores,
+	Does:      "download packages into the plugin cache",
+	Arguments: "[PATH | ADDRESS[@VERSION]]... [FLAG...]",
+	Example:   "larder prefetch -R . --platform linux_amd64,darwin_arm64",
+	About: "PATH is a root module, a lock file or a .tf file. Chooses the locked version, or\n" +
+		"else the newest one allowed. Changes only the plugin cache.",
+	Flags: fillFlags(dryRunFlag("show what would be fetched"),
+		line.Flag{Name: "keep", Does: "let larder cache prune keep the packages"}),
+	Leaves: continues,
+	Run:    atSite(prefetch),
 }
 
 // prefetch reads the flags of prefetch, and fills the plugin cache.

@@ -12,32 +12,29 @@ import (
 	"github.com/larder-cli/larder/cmd/larder/site"
 )
 
-func serveCommand() *line.Command {
-	dirs, files := []string{line.Dirs}, []string{line.Files}
-	return &line.Command{
-		Name:      "serve",
-		Job:       forStores,
-		Does:      "serve a mirror to other machines",
-		Arguments: "DIR [FLAG...]",
-		Least:     1, Most: 1, Needs: needsMirror,
-		Example: "larder serve ./mirror --self-signed --upstream",
-		About: "Clients use it as a network_mirror, or as the registry of providers whose host is its\n" +
-			"name. Writes a line for each request. Without TLS, it listens on 127.0.0.1:8080.",
-		Flags: append([]line.Flag{
-			{Name: "listen", Value: "ADDR", Repeatable: true, Does: "HOST:PORT, or unix:PATH; :8443 by default"},
-			{Name: "cert", Value: "FILE", Kind: line.Path, Does: "certificate; read again when it changes", Offers: files, Excludes: "self-signed"},
-			{Name: "key", Value: "FILE", Kind: line.Path, Does: "key of the certificate", Offers: files},
-			{Name: "self-signed", Does: "use a certificate authority of this machine"},
-			{Name: "name", Value: "HOST[:PORT]", Does: "the host name that clients use"},
-			{Name: "behind-proxy", Does: "plain HTTP, for a proxy with a certificate"},
-			{Name: "tokens", Value: "FILE", Kind: line.Path, Does: "require a token: lines of NAME and SHA-256", Offers: files},
-			{Name: "upstream", Does: "fetch what the mirror lacks as install would"},
-			{Name: "fresh", Value: "TIME", Kind: line.Time, Does: "how old lists from upstream may be; 5m by default"},
-			maxSizeFlag("remove packages not served for the longest time"),
-			{Name: "keep-locked-by", Value: "PATH", Repeatable: true, Does: "but keep what lock files in this tree select", Offers: dirs},
-		}, trustFlags()...),
-		Run: atSite(serveMirror),
-	}
+var serveCommand = &line.Command{
+	Name:      "serve",
+	Job:       forStores,
+	Does:      "serve a mirror to other machines",
+	Arguments: "DIR [FLAG...]",
+	Least:     1, Most: 1, Needs: needsMirror,
+	Example: "larder serve ./mirror --self-signed --upstream",
+	About: "Clients use it as a network_mirror, or as the registry of providers whose host is its\n" +
+		"name. Writes a line for each request. Without TLS, it listens on 127.0.0.1:8080.",
+	Flags: append([]line.Flag{
+		{Name: "listen", Value: "ADDR", Repeatable: true, Does: "HOST:PORT, or unix:PATH; :8443 by default"},
+		{Name: "cert", Value: "FILE", Kind: line.Path, Does: "certificate; read again when it changes", Offers: []string{line.Files}, Excludes: "self-signed"},
+		{Name: "key", Value: "FILE", Kind: line.Path, Does: "key of the certificate", Offers: []string{line.Files}},
+		{Name: "self-signed", Does: "use a certificate authority of this machine"},
+		{Name: "name", Value: "HOST[:PORT]", Does: "the host name that clients use"},
+		{Name: "behind-proxy", Does: "plain HTTP, for a proxy with a certificate"},
+		{Name: "tokens", Value: "FILE", Kind: line.Path, Does: "require a token: lines of NAME and SHA-256", Offers: []string{line.Files}},
+		{Name: "upstream", Does: "fetch what the mirror lacks as install would"},
+		{Name: "fresh", Value: "TIME", Kind: line.Time, Does: "how old lists from upstream may be; 5m by default"},
+		maxSizeFlag("remove packages not served for the longest time"),
+		{Name: "keep-locked-by", Value: "PATH", Repeatable: true, Does: "but keep what lock files in this tree select", Offers: []string{line.Dirs}},
+	}, trustFlags...),
+	Run: atSite(serveMirror),
 }
 
 // servedLimit is softLimit for a server, whose connections and requests may use more than that, however many are hostile.

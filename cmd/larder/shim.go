@@ -8,24 +8,22 @@ import (
 	"github.com/larder-cli/larder/cmd/larder/site"
 )
 
-func shimCommand() *line.Command {
-	return &line.Command{
-		Name:      "shim",
-		Job:       forModules,
-		Does:      "create terraform and tofu links that run larder",
-		Arguments: "DIR [FLAG...]",
-		Least:     1, Most: 1, Needs: "needs one directory",
-		Example: "larder shim ~/.local/lib/larder",
-		About: "When called by one of these names, larder acts like larder exec and runs the next\n" +
-			"program of that name on PATH. With --engine-path, creates a script in DIR that runs\n" +
-			"the engine FILE, without searching PATH.",
-		Flags: []line.Flag{
-			line.Flag{Name: enginePath, Value: "FILE", Kind: line.Path, Does: "engine to run, instead of the next one on PATH", Excludes: "remove"},
-			line.Flag{Name: "remove", Does: "remove the links and scripts"},
-			dryRunFlag("show what would be created or removed"),
-		},
-		Run: atSite(shim),
-	}
+var shimCommand = &line.Command{
+	Name:      "shim",
+	Job:       forModules,
+	Does:      "create terraform and tofu links that run larder",
+	Arguments: "DIR [FLAG...]",
+	Least:     1, Most: 1, Needs: "needs one directory",
+	Example: "larder shim ~/.local/lib/larder",
+	About: "When called by one of these names, larder acts like larder exec and runs the next\n" +
+		"program of that name on PATH. With --engine-path, creates a script in DIR that runs\n" +
+		"the engine FILE, without searching PATH.",
+	Flags: []line.Flag{
+		line.Flag{Name: enginePath, Value: "FILE", Kind: line.Path, Does: "engine to run, instead of the next one on PATH", Excludes: "remove"},
+		line.Flag{Name: "remove", Does: "remove the links and scripts"},
+		dryRunFlag("show what would be created or removed"),
+	},
+	Run: atSite(shim),
 }
 
 // shim creates shims, or removes them.

@@ -18,14 +18,12 @@ var (
 	releaseCommit  string // hexadecimal
 )
 
-func versionCommand() *line.Command {
-	return &line.Command{
-		Name:    "version",
-		Job:     forLarder,
-		Does:    "print the version",
-		Example: "larder version",
-		Run:     showVersion,
-	}
+var versionCommand = &line.Command{
+	Name:    "version",
+	Job:     forLarder,
+	Does:    "print the version",
+	Example: "larder version",
+	Run:     showVersion,
 }
 
 func showVersion(_ context.Context, _ *line.Line, out *report.Output) error {

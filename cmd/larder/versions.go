@@ -8,24 +8,22 @@ import (
 	"github.com/larder-cli/larder/cmd/larder/site"
 )
 
-func versionsCommand() *line.Command {
-	return &line.Command{
-		Name:      "versions",
-		Job:       forQuestions,
-		Does:      "list the versions of a provider",
-		Arguments: "ADDRESS [FLAG...]",
-		Least:     1,
-		Most:      1,
-		Needs:     "takes one provider",
-		Example:   "larder versions hashicorp/random",
-		About: "Shows what each installation method offers, the newest version first, and which\n" +
-			"versions the root module here allows, locks and has installed.",
-		Flags: []line.Flag{
-			{Name: "all", Does: "list all versions, not only the newest twenty"},
-			platformsFlag("only versions with packages for these platforms"),
-		},
-		Run: atSite(func(ctx context.Context, l *line.Line, s *site.Site) error {
-			return ask.Versions(ctx, s, ask.VersionsRequest{Address: l.Words[0], All: l.Bool("all")})
-		}),
-	}
+var versionsCommand = &line.Command{
+	Name:      "versions",
+	Job:       forQuestions,
+	Does:      "list the versions of a provider",
+	Arguments: "ADDRESS [FLAG...]",
+	Least:     1,
+	Most:      1,
+	Needs:     "takes one provider",
+	Example:   "larder versions hashicorp/random",
+	About: "Shows what each installation method offers, the newest version first, and which\n" +
+		"versions the root module here allows, locks and has installed.",
+	Flags: []line.Flag{
+		{Name: "all", Does: "list all versions, not only the newest twenty"},
+		platformsFlag("only versions with packages for these platforms"),
+	},
+	Run: atSite(func(ctx context.Context, l *line.Line, s *site.Site) error {
+		return ask.Versions(ctx, s, ask.VersionsRequest{Address: l.Words[0], All: l.Bool("all")})
+	}),
 }
