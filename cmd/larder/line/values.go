@@ -105,8 +105,9 @@ func (f Flag) refuse(spelled, value, topic string) (err error) {
 	switch {
 	case f.Value == "":
 		form = "true or false"
-		if _, err = strconv.ParseBool(value); spelled == f.Variable {
-			_, err = ParseSwitch(value)
+		_, err = strconv.ParseBool(value)
+		if portable := []string{"1", "true", "0", "false"}; spelled == f.Variable && !slices.Contains(portable, value) {
+			err = strconv.ErrSyntax
 		}
 	case f.Kind == Number:
 		n, err = strconv.Atoi(value)
@@ -119,7 +120,8 @@ func (f Flag) refuse(spelled, value, topic string) (err error) {
 	case value == "":
 		return fmt.Errorf("%s is empty", spelled)
 	case f.Kind == Choice && !slices.Contains(f.Offers, value):
-		return sources.DidYouMean(fmt.Errorf("%s is %s, not %q", spelled, ui.List("or", f.Offers), value), value, f.Offers, "")
+		err := fmt.Errorf("%s is %s, not %q", spelled, ui.List("or", f.Offers), value)
+		return sources.DidYouMean(err, value, f.Offers, "")
 	}
 	switch {
 	case err == nil && n <= 0:
@@ -164,17 +166,6 @@ func (l *Line) FromVariable(name string) bool { return l.variables[name] != "" }
 
 // Spelled returns a flag as the user has set it: the flag, or its variable.
 func (l *Line) Spelled(name string) string { return cmp.Or(l.variables[name], Dashed(name)) }
-
-// ParseSwitch parses the value of a variable of a switch.
-func ParseSwitch(value string) (bool, error) {
-	switch value {
-	case "1", "true":
-		return true, nil
-	case "0", "false":
-		return false, nil
-	}
-	return false, strconv.ErrSyntax
-}
 
 // Typed returns the value of a flag on the line, also of a line with errors.
 func (l *Line) Typed(name string) (value string, ok bool) {
