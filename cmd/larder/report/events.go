@@ -49,8 +49,13 @@ func (o *Output) Event(e acquire.Event) {
 
 // Request shows that a request failed and is repeated, or has to wait.
 func (o *Output) Request(e fetch.Event) {
-	if e.Try == 0 {
-		o.turn(e)
+	if e.Try == 0 { // there are too many to its host
+		if o.JSON {
+			o.object(Event{Step: acquire.Queued, Text: e.URL})
+			return
+		}
+		o.followed().Turn(e)
+		o.Detail("%s: waiting for others from there", e.URL)
 		return
 	}
 	cause, storm := fmt.Sprintf("%s: try %d: %v", e.URL, e.Try, e.Err), fmt.Sprintf("%s: %v", e.Host, e.Err)
@@ -67,16 +72,6 @@ func (o *Output) Request(e fetch.Event) {
 		o.Say("%s; trying again for up to %s", storm, e.AtMost.Round(time.Second))
 	}
 	o.Detail("%s", text)
-}
-
-// turn shows that a request waits because there are too many to its host.
-func (o *Output) turn(e fetch.Event) {
-	if o.JSON {
-		o.object(Event{Step: acquire.Queued, Text: e.URL})
-		return
-	}
-	o.followed().Turn(e)
-	o.Detail("%s: waiting for others from there", e.URL)
 }
 
 // retrying is the step of an event about a request with an unknown package.

@@ -66,11 +66,6 @@ func (m Mirrored) cells() []Cell {
 		VerifiedColumn.Of(verdict))
 }
 
-// Mirrored shows packages in a mirror.
-func (o *Output) Mirrored(entries []builder.Entry) {
-	GridOf(o, entries, MirroredOf)
-}
-
 // A MirrorRemoval is a package that was removed from a mirror, or that would be.
 type MirrorRemoval struct {
 	Typed `type:"removal"`

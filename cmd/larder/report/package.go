@@ -133,7 +133,7 @@ func (h heading) Cells(*Output) []Cell { return []Cell{{Span: ui.Bold.Of(string(
 // Cells implements [celled].
 func (c Change) Cells(o *Output) []Cell {
 	mark, id := ui.Added.Of(" +"), InJSON(c.Package.ID)
-	module, size, verified, how, from := "", "", verifiedAs(c.Package.Report), "", ""
+	module, size, verified, how, from := "", "", VerificationOf(c.Package.Report).As(), "", ""
 	switch {
 	case c.removed != (sources.Release{}):
 		mark, verified = removedMark, ""

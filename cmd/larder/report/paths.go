@@ -68,9 +68,6 @@ func (v viewpoint) shorten(text string) string {
 // continues reports whether a text ends in a character of a path, so that the text after it is
 // the middle of a path.
 func continues(text string) bool {
-	last, _ := utf8.DecodeLastRuneInString(text)
-	if text == "" {
-		return false
-	}
+	last, _ := utf8.DecodeLastRuneInString(text) // no such character if the text is empty
 	return unicode.IsLetter(last) || unicode.IsDigit(last) || strings.ContainsRune(`/\._-~`, last)
 }

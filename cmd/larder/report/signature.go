@@ -43,9 +43,6 @@ func (v Verification) As() string {
 	return v.Verdict.String() + ", key " + v.KeyID
 }
 
-// verifiedAs describes the verification result of a report.
-func verifiedAs(r sources.Report) string { return VerificationOf(r).As() }
-
 // SignedBy returns the cell with the key, if --verbose is set.
 func (v Verification) SignedBy(o *Output) Cell {
 	if o.Level != Verbose {

@@ -53,7 +53,7 @@ func List(ctx context.Context, s *site.Site, r site.PlaceRequest, typed []string
 	if err != nil {
 		return err
 	}
-	s.Output.Mirrored(entries)
+	report.GridOf(s.Output, entries, report.MirroredOf)
 	sum := report.Listed{Packages: len(entries)}
 	for _, e := range entries {
 		sum.Size += e.Size
