@@ -64,13 +64,13 @@ func readVariables(l *line.Line, machine cliconfig.Machine, only ...string) (err
 
 // overriding returns the flag on the command line that overrides the variable of a flag, or "".
 func overriding(l *line.Line, name string) string {
-	if _, typed := l.Typed(name); typed {
+	if l.Typed(name) {
 		return name
 	}
 	for _, pair := range rivals {
 		for i, one := range pair {
-			if _, typed := l.Typed(pair[1-i]); one == name && typed && l.IsOn(pair[1-i]) {
-				return pair[1-i]
+			if other := pair[1-i]; one == name && l.Typed(other) && l.IsOn(other) {
+				return other
 			}
 		}
 	}
@@ -93,14 +93,11 @@ func flagVariables(l *line.Line) (all []cliconfig.Input) {
 	return all
 }
 
-// An action is what a command does with its line, which was checked, and the site.
-type action func(ctx context.Context, l *line.Line, s *site.Site) error
-
 // A runner is what runs a command.
 type runner = func(context.Context, *line.Line, *report.Output) error
 
-// atSite returns the function that opens the site for a job and does it.
-func atSite(do action) runner {
+// atSite returns the function that opens the site for a job and does it, with the line, which was checked.
+func atSite(do func(context.Context, *line.Line, *site.Site) error) runner {
 	return func(ctx context.Context, l *line.Line, out *report.Output) error {
 		s, err := openSite(l, out)
 		if err != nil {

@@ -167,7 +167,5 @@ func (l *Line) FromVariable(name string) bool { return l.variables[name] != "" }
 // Spelled returns a flag as the user has set it: the flag, or its variable.
 func (l *Line) Spelled(name string) string { return cmp.Or(l.variables[name], Dashed(name)) }
 
-// Typed returns the value of a flag on the line, also of a line with errors.
-func (l *Line) Typed(name string) (value string, ok bool) {
-	return l.Text(name), l.IsSet(name) && !l.FromVariable(name)
-}
+// Typed reports whether a flag is set on the line, also on one with errors.
+func (l *Line) Typed(name string) bool { return l.IsSet(name) && !l.FromVariable(name) }
