@@ -20,9 +20,7 @@ var cacheForgetCommand = &line.Command{
 		platformsFlag("only these platforms"),
 		{Name: "kept", Does: "undo prefetch --keep instead, and keep the hashes"},
 	},
-	Run: atSite(cacheForget),
-}
-
-func cacheForget(ctx context.Context, l *line.Line, s *site.Site) error {
-	return cache.ForgetRelease(ctx, s, l.Word(0), l.Bool("kept"))
+	Run: atSite(func(ctx context.Context, l *line.Line, s *site.Site) error {
+		return cache.ForgetRelease(ctx, s, l.Word(0), l.Bool("kept"))
+	}),
 }

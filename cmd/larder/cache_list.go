@@ -22,13 +22,10 @@ var cacheListCommand = &line.Command{
 		platformsFlag("packages for these platforms"),
 		rootsFlag,
 	},
-	Run: atSite(cacheList),
-}
-
-// cacheList reads the arguments and flags that select packages, and lists them.
-func cacheList(ctx context.Context, l *line.Line, s *site.Site) error {
-	return cache.List(ctx, s, cache.ListRequest{
-		Patterns: l.Words, Order: l.Text("sort"), Roots: l.Texts("roots"), Platforms: l.Texts("platform"),
-		Age: l.Age("older-than"), Older: l.Text("older-than"), Unused: l.Bool("unused"),
-	})
+	Run: atSite(func(ctx context.Context, l *line.Line, s *site.Site) error {
+		return cache.List(ctx, s, cache.ListRequest{
+			Patterns: l.Words, Order: l.Text("sort"), Roots: l.Texts("roots"), Platforms: l.Texts("platform"),
+			Age: l.Age("older-than"), Older: l.Text("older-than"), Unused: l.Bool("unused"),
+		})
+	}),
 }

@@ -27,12 +27,9 @@ var checkCommand = &line.Command{
 		strictFlag,
 		{Name: "format", Value: "FORMAT", Kind: line.Choice, Does: oneOf(install.CheckFormats), Default: string(install.CheckText), Offers: sources.Texts(install.CheckFormats)},
 	}),
-	Run: atSite(check),
-}
-
-// check reads the flags of check, and checks root modules.
-func check(ctx context.Context, l *line.Line, s *site.Site) error {
-	return install.Check(ctx, s, install.CheckRequest{
-		Roots: l.Words, Strict: l.Bool("strict"), Since: l.Text("since"), Format: install.CheckFormat(l.Text("format")),
-	})
+	Run: atSite(func(ctx context.Context, l *line.Line, s *site.Site) error {
+		return install.Check(ctx, s, install.CheckRequest{
+			Roots: l.Words, Strict: l.Bool("strict"), Since: l.Text("since"), Format: install.CheckFormat(l.Text("format")),
+		})
+	}),
 }

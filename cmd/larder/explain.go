@@ -21,10 +21,8 @@ var explainCommand = &line.Command{
 		"version is chosen, what excludes each newer one, and how to get another. Without\n" +
 		"ADDRESS, shows the engine, files, variables and settings in effect. Changes nothing.",
 	Flags: []line.Flag{{Name: "all", Does: "show all rows, also of what has no effect"}},
-	Run:   atSite(explain),
-}
-
-// explain reads the arguments: a provider, a root module, or both.
-func explain(ctx context.Context, l *line.Line, s *site.Site) error {
-	return ask.Explain(ctx, s, ask.ExplainRequest{Arguments: l.Words, All: l.Bool("all") || l.Bool("verbose"), Flags: flagVariables(l)})
+	Run: atSite(func(ctx context.Context, l *line.Line, s *site.Site) error {
+		all := l.Bool("all") || l.Bool("verbose")
+		return ask.Explain(ctx, s, ask.ExplainRequest{Arguments: l.Words, All: all, Flags: flagVariables(l)})
+	}),
 }

@@ -23,10 +23,7 @@ var shimCommand = &line.Command{
 		line.Flag{Name: "remove", Does: "remove the links and scripts"},
 		dryRunFlag("show what would be created or removed"),
 	},
-	Run: atSite(shim),
-}
-
-// shim creates shims, or removes them.
-func shim(_ context.Context, l *line.Line, s *site.Site) error {
-	return run.PutShims(s, run.ShimRequest{Dir: l.Word(0), Engine: l.Text(enginePath), Remove: l.Bool("remove")})
+	Run: atSite(func(_ context.Context, l *line.Line, s *site.Site) error {
+		return run.PutShims(s, run.ShimRequest{Dir: l.Word(0), Engine: l.Text(enginePath), Remove: l.Bool("remove")})
+	}),
 }
