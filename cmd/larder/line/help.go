@@ -144,18 +144,19 @@ type GlobalFlags struct {
 
 // HelpCommand returns the command that describes commands and topics.
 func HelpCommand(job string, topics ...*Command) *Command {
-	c := &Command{
+	return &Command{
 		Name: "help", Job: job, Does: "describe a command or a topic", Arguments: "[COMMAND | TOPIC]", Example: "larder help mirror sync",
+		About:  "Topics: " + strings.Join(namesOf(topics), ", ") + ".\nWith --json, the help without a topic describes all commands.",
 		Topics: topics, Run: help,
 	}
-	c.About = "Topics: " + strings.Join(topicNames(&Command{Commands: []*Command{c}}), ", ") + ".\nWith --json, the help without a topic describes all commands."
-	return c
 }
 
 // topicNames returns the topics of the program.
-func topicNames(root *Command) (names []string) {
-	for _, t := range root.Find("help").Topics {
-		names = append(names, t.Name)
+func topicNames(root *Command) []string { return namesOf(root.Find("help").Topics) }
+
+func namesOf(all []*Command) (names []string) {
+	for _, c := range all {
+		names = append(names, c.Name)
 	}
 	return names
 }

@@ -188,11 +188,7 @@ func (l *Line) Run(ctx context.Context, out *report.Output) error {
 		l.ShowHelp(out, l.Command)
 		return nil
 	case l.Command.Run == nil:
-		var names []string
-		for _, c := range l.Command.Commands {
-			names = append(names, c.Name)
-		}
-		return report.Usage(fmt.Errorf("%s needs a command: %s", l.Command.Path, ui.List("or", names)))
+		return report.Usage(fmt.Errorf("%s needs a command: %s", l.Command.Path, ui.List("or", namesOf(l.Command.Commands))))
 	case l.Command.Arguments == onlyFlags && len(l.Words) > 0:
 		return report.Usage(fmt.Errorf("%s takes no arguments: %s", l.Command.Path, strings.Join(l.Words, " ")))
 	case slices.Contains(l.Words, "") && !l.Command.Passes: // probably an unset variable
