@@ -132,10 +132,7 @@ type Exchange struct {
 
 // Exchange shows a request with its answer.
 func (o *Output) Exchange(e fetch.Exchange) {
-	if o.JSON {
-		o.object(Exchange{Typed{}, e.Method, e.URL, e.Status, e.Took.Milliseconds()})
-		return
-	}
+	o.Tell(Exchange{Typed{}, e.Method, e.URL, e.Status, e.Took.Milliseconds()})
 	status := "-"
 	if e.Status > 0 {
 		status = strconv.Itoa(e.Status)

@@ -50,10 +50,7 @@ func (o *Output) Event(e acquire.Event) {
 // Request shows that a request failed and is repeated, or has to wait.
 func (o *Output) Request(e fetch.Event) {
 	if e.Try == 0 { // there are too many to its host
-		if o.JSON {
-			o.object(Event{Step: acquire.Queued, Text: e.URL})
-			return
-		}
+		o.Tell(Event{Step: acquire.Queued, Text: e.URL})
 		o.followed().Turn(e)
 		o.Detail("%s: waiting for others from there", e.URL)
 		return
@@ -63,10 +60,7 @@ func (o *Output) Request(e fetch.Event) {
 		cause, storm = down.Error(), down.Error()
 	}
 	text := fmt.Sprintf("%s; trying again in %s", cause, e.Wait.Round(100*time.Millisecond))
-	if o.JSON {
-		o.object(Event{Step: retrying, Text: text})
-		return
-	}
+	o.Tell(Event{Step: retrying, Text: text})
 	o.followed().Retry(e)
 	if !e.Known {
 		o.Say("%s; trying again for up to %s", storm, e.AtMost.Round(time.Second))

@@ -34,26 +34,17 @@ func (s *FillSum) Add(got installer.Outcome) {
 	}
 }
 
-// had counts packages that were in the store before.
-func (s FillSum) had() int { return s.Packages - s.Fetched - s.Planned }
-
 // Text returns the summary as text.
 func (s FillSum) Text(o *Output) string {
 	text := Said(s.DryRun, "Would add ", "Added ") + ui.Count(s.Fetched+s.Planned, "package")
 	if s.Fetched+s.Planned == 0 {
 		text = "Nothing to add"
 	}
-	text += s.platforms()
+	if len(s.Declared) > 0 {
+		text += " for " + ui.List("and", s.Declared)
+	}
 	if s.Bytes > 0 {
 		text += " (" + ui.Fetched(s.Bytes, o.Elapsed()) + ")"
 	}
-	return Also(text, there(s.had()), ui.N(s.Missing, "not available for the platform"), ui.N(s.Failed, "failed"))
-}
-
-// platforms names the platforms that policies declare, as in " for linux_amd64".
-func (s FillSum) platforms() string {
-	if len(s.Declared) == 0 {
-		return ""
-	}
-	return " for " + ui.List("and", s.Declared)
+	return Also(text, there(s.Packages-s.Fetched-s.Planned), ui.N(s.Missing, "not available for the platform"), ui.N(s.Failed, "failed"))
 }

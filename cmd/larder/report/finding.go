@@ -188,11 +188,8 @@ const maxFaults = 50
 func (o *Output) diagnostics(ds sources.Diagnostics, hints ...string) (all []Finding) {
 	for i, d := range ds[:min(len(ds), maxFaults)] {
 		f := Finding{Severity: Broken, Text: d.Text, Subject: Subject{File: d.File, Line: d.Line, Column: d.Column}, module: o.module}
-		if d.Warning {
+		if f.Hints = Filled(d.Hint); d.Warning {
 			f.Severity = Risky
-		}
-		if d.Hint != "" {
-			f.Hints = []string{d.Hint}
 		}
 		if i == min(len(ds), maxFaults)-1 {
 			f.Hints = append(f.Hints, hints...)

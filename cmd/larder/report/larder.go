@@ -13,11 +13,7 @@ type Version struct {
 
 // Text implements [Value].
 func (v Version) Text(*Output) string {
-	commit := ""
-	if v.Commit != "" {
-		commit = ", commit " + v.Commit
-	}
-	return fmt.Sprintf("larder %s %s%s, %s", v.Version, v.Platform, commit, v.Go)
+	return fmt.Sprintf("larder %s %s%s, %s", v.Version, v.Platform, Labeled(", commit ", v.Commit), v.Go)
 }
 
 // A Completion is the completion script of a shell.

@@ -45,10 +45,7 @@ type Served struct {
 
 // Text implements [Value].
 func (s Served) Text(*Output) string {
-	fetched, stale := "", ""
-	if s.Fetched {
-		fetched = "fetched"
-	}
+	stale := ""
 	switch {
 	case s.StaleSeconds > 0:
 		stale = "stale for " + (time.Duration(s.StaleSeconds) * time.Second).String()
@@ -57,7 +54,7 @@ func (s Served) Text(*Output) string {
 	}
 	took := (time.Duration(s.Milliseconds) * time.Millisecond).String()
 	return strings.Join(Filled(s.Time.Format(time.RFC3339), s.Client, s.Token, s.Method, s.Path, fmt.Sprint(s.Status),
-		ui.Size(s.Bytes), took, fetched, stale), " ") + Labeled(": ", s.Error)
+		ui.Size(s.Bytes), took, Said(s.Fetched, "fetched", ""), stale), " ") + Labeled(": ", s.Error)
 }
 
 // Served writes a line of the access log, without wrapping it.

@@ -42,11 +42,8 @@ type celled interface {
 
 // Show writes a value as a result.
 func (o *Output) Show(v Value) {
-	if o.JSON {
-		o.object(v)
-		return
-	}
-	o.print(o.Stdout, ui.Text(o.address(v.Text(o))), 2)
+	o.Tell(v)
+	o.Sentence("%s", v.Text(o))
 }
 
 // ShowText writes a text of several lines, without colors, as a result, or objects with the same contents.
