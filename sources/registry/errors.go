@@ -20,9 +20,6 @@ type DiscoveryError struct{ Err error }
 func (e *DiscoveryError) Error() string { return "service discovery: " + e.Err.Error() }
 func (e *DiscoveryError) Unwrap() error { return e.Err }
 
-// AboutHost marks an error that is the same for all providers of a host.
-func (e *DiscoveryError) AboutHost() {}
-
 // A ProtocolError means that no engine supports the plugin protocol of a
 // package.
 type ProtocolError struct {

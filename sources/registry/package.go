@@ -284,12 +284,9 @@ func (r *Registry) missing(ctx context.Context, id sources.PackageID, answer err
 		return answer // an error of service discovery
 	}
 	noPlatform := &fetch.AbsentError{Answer: absent.Answer, Err: sources.ErrNoPlatform}
+	var detail sources.Detail
 	var listed bool
-	var platforms []string
-	_, err := r.versions(ctx, id.Provider, func(d *versionsDocument) {
-		release, ok := d.release(id.Version)
-		listed, platforms = ok, release.platforms()
-	})
+	_, err := r.versions(ctx, id.Provider, func(d *versionsDocument) { detail, listed = d.details()[id.Version] })
 	switch {
 	case errors.Is(err, sources.ErrNotFound):
 		return err
@@ -297,10 +294,10 @@ func (r *Registry) missing(ctx context.Context, id sources.PackageID, answer err
 		return noPlatform
 	case !listed:
 		return answer
-	case slices.Contains(platforms, id.Platform.String()):
+	case slices.Contains(detail.Platforms, id.Platform):
 		return sources.WithHint(noPlatform, "the registry lists %s for %s, but returns 404 for it: report this to the registry's operator", id.Release(), id.Platform)
-	case len(platforms) > 0:
-		return sources.WithHint(noPlatform, "the registry has %s for %s", id.Release(), fetch.Printable(strings.Join(platforms, ", ")))
+	case len(detail.Platforms) > 0:
+		return sources.WithHint(noPlatform, "the registry has %s for %s", id.Release(), fetch.Printable(strings.Join(sources.Texts(detail.Platforms), ", ")))
 	}
 	return noPlatform
 }

@@ -3,7 +3,6 @@ package registry
 import (
 	"context"
 	"errors"
-	"slices"
 
 	"github.com/larder-cli/larder/sources"
 )
@@ -25,42 +24,26 @@ func checkProtocols(protocols []string) error {
 	return nil
 }
 
-// speaks reports whether the release lists a supported protocol.
-func (r release) speaks() bool {
-	return slices.ContainsFunc(r.Protocols, func(text string) bool {
-		v, err := sources.ParseVersion(text)
-		return err == nil && sources.SupportedProtocol(v.String())
-	})
-}
-
-// suggestVersion adds the version that can be used instead to err, which wraps unsupported.
+// suggestVersion adds the newest version that can be used instead to err, which wraps unsupported. It never suggests the
+// version that failed, even if the list has a supported protocol for it.
 func (r *Registry) suggestVersion(ctx context.Context, id sources.PackageID, unsupported *ProtocolError, err error) error {
-	_, unlisted := r.versions(ctx, id.Provider, func(d *versionsDocument) { unsupported.Closest = d.closest(id.Version) })
+	best := &unsupported.Closest
+	_, unlisted := r.versions(ctx, id.Provider, func(d *versionsDocument) {
+		for v, detail := range d.details() {
+			newer := *best == sources.Version{} || v.Compare(*best) > 0
+			if v != id.Version && len(detail.Protocols) > 0 && detail.Usable() && newer {
+				*best = v
+			}
+		}
+	})
 	switch {
 	case unlisted != nil: // the package's protocols are still known
 		return err
-	case unsupported.Closest == sources.Version{}:
+	case *best == sources.Version{}:
 		return sources.WithHint(err, "no version of this provider can be used")
-	case unsupported.Closest.Compare(id.Version) > 0:
-		return sources.WithHint(err, "%s or a newer version of the provider can be used", unsupported.Closest)
+	case best.Compare(id.Version) > 0:
+		return sources.WithHint(err, "%s or a newer version of the provider can be used", best)
 	default:
-		return sources.WithHint(err, "%s or an older version of the provider can be used", unsupported.Closest)
+		return sources.WithHint(err, "%s or an older version of the provider can be used", best)
 	}
-}
-
-// closest returns the newest version with a supported protocol, or zero. It
-// never returns the version that failed, even if the list has a supported
-// protocol for it.
-func (d *versionsDocument) closest(failed sources.Version) sources.Version {
-	var best sources.Version
-	for _, release := range d.Versions {
-		v, err := sources.ParseVersion(release.Version)
-		if err != nil || v == failed || !release.speaks() {
-			continue
-		}
-		if best == (sources.Version{}) || v.Compare(best) > 0 {
-			best = v
-		}
-	}
-	return best
 }

@@ -66,30 +66,6 @@ func (d *versionsDocument) listing() sources.Listing {
 	return l
 }
 
-// release returns the entry for a version, and false if it is not listed.
-func (d *versionsDocument) release(want sources.Version) (release, bool) {
-	for _, release := range d.Versions {
-		if v, err := sources.ParseVersion(release.Version); err == nil && v == want {
-			return release, true
-		}
-	}
-	return release{}, false
-}
-
-// platforms returns the platforms with a package in the registry, sorted.
-func (r release) platforms() []string {
-	var listed []struct{ OS, Arch string }
-	if json.Unmarshal(r.Platforms, &listed) != nil {
-		return nil // only a hint depends on it
-	}
-	var names []string
-	for _, p := range listed[:min(len(listed), maxListed)] {
-		names = append(names, sources.Platform(p).String())
-	}
-	slices.Sort(names)
-	return names
-}
-
 // details returns the platforms and protocols of the listed versions. They are what a registry's operator wrote, so
 // texts that are none are skipped.
 func (d *versionsDocument) details() map[sources.Version]sources.Detail {
@@ -99,12 +75,17 @@ func (d *versionsDocument) details() map[sources.Version]sources.Detail {
 		if err != nil {
 			continue
 		}
+		var platforms []struct{ OS, Arch string }
+		if json.Unmarshal(release.Platforms, &platforms) != nil {
+			platforms = nil
+		}
 		var detail sources.Detail
-		for _, name := range release.platforms() {
-			if p, err := sources.ParsePlatform(name); err == nil {
+		for _, listed := range platforms[:min(len(platforms), maxListed)] {
+			if p, err := sources.ParsePlatform(sources.Platform(listed).String()); err == nil {
 				detail.Platforms = append(detail.Platforms, p)
 			}
 		}
+		slices.SortFunc(detail.Platforms, sources.Platform.Compare)
 		for _, protocol := range release.Protocols {
 			if _, err := sources.ParseVersion(protocol); err == nil {
 				detail.Protocols = append(detail.Protocols, protocol)
