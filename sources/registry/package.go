@@ -160,7 +160,7 @@ func (d *packageDocument) keys() []sources.Key {
 
 // An offer is the description of one platform's package in OpenTofu's registry.
 type offer struct {
-	Hashes []string
+	Hashes []sources.Hash
 	Size   int64 `json:"package_size"`
 }
 
@@ -185,68 +185,39 @@ func (d *packageDocument) readOffers(p *sources.Package) error {
 	if err := own.check(p.Hashes[0]); err != nil {
 		return fmt.Errorf("packages: %s: %w", p.ID.Platform, err)
 	}
-	p.Size, p.Stated = own.Size, own.h1()
-	var err error
-	if p.Offered, err = allHashes(offers); err != nil {
-		return err
+	p.Size = own.Size
+	if contents := sources.HashesOf(sources.H1, own.Hashes); len(contents) == 1 {
+		p.Stated = contents[0]
 	}
-	delete(offers, p.ID.Platform.String())
-	p.Others, err = allHashes(offers)
-	return err
-}
-
-// h1 returns the offer's h1: hash, or "" if it has none or more than one.
-func (o offer) h1() sources.Hash {
-	var found sources.Hash
-	for _, text := range o.Hashes {
-		hash, err := sources.ParseHash(text)
-		switch {
-		case err != nil || hash.Scheme() != sources.H1:
-		case found != "":
-			return ""
-		default:
-			found = hash
+	for _, platform := range slices.Sorted(maps.Keys(offers)) {
+		if _, err := sources.ParsePlatform(platform); err != nil {
+			return fmt.Errorf("packages: %w", err)
+		}
+		for _, hash := range offers[platform].Hashes {
+			if _, err := sources.ParseHash(string(hash)); err != nil {
+				return fmt.Errorf("packages: %s: %w", platform, err)
+			}
+			if p.Offered = append(p.Offered, hash); platform != p.ID.Platform.String() {
+				p.Others = append(p.Others, hash)
+			}
 		}
 	}
-	return found
+	p.Offered, p.Others = sources.SortHashes(p.Offered), sources.SortHashes(p.Others)
+	return nil
 }
 
 // check checks that the offer is consistent with the archive's hash.
 func (o offer) check(zh sources.Hash) error {
-	if o.Size <= 0 {
+	archives := sources.HashesOf(sources.ZH, o.Hashes)
+	switch {
+	case o.Size <= 0:
 		return fmt.Errorf("invalid size %d", o.Size)
-	}
-	found := false
-	for _, text := range o.Hashes {
-		if sources.Hash(text).Scheme() == sources.ZH {
-			found = true
-			if !strings.EqualFold(text, string(zh)) {
-				return errors.New("hash differs from shasum")
-			}
-		}
-	}
-	if !found {
+	case slices.ContainsFunc(archives, func(h sources.Hash) bool { return h != zh }):
+		return errors.New("hash differs from shasum")
+	case len(archives) == 0:
 		return fmt.Errorf("no %s: hash", sources.ZH)
 	}
 	return nil
-}
-
-// allHashes returns the hashes of all platforms, sorted and without duplicates.
-func allHashes(offers map[string]offer) ([]sources.Hash, error) {
-	var all []sources.Hash
-	for _, platform := range slices.Sorted(maps.Keys(offers)) {
-		if _, err := sources.ParsePlatform(platform); err != nil {
-			return nil, fmt.Errorf("packages: %w", err)
-		}
-		for _, text := range offers[platform].Hashes {
-			hash, err := sources.ParseHash(text)
-			if err != nil {
-				return nil, fmt.Errorf("packages: %s: %w", platform, err)
-			}
-			all = append(all, hash)
-		}
-	}
-	return sources.SortHashes(all), nil
 }
 
 // fetchSigned fetches the checksums and their signature.
