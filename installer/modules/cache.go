@@ -1,16 +1,12 @@
 package modules
 
-import (
-	"sync"
-
-	"github.com/larder-cli/larder/sources"
-)
+import "github.com/larder-cli/larder/sources"
 
 // A Cache keeps what has been read, so that modules which many root modules call, and root
 // modules that [Roots] has searched, are read once. It is safe for concurrent use. It does not
 // detect later changes on disk.
 type Cache struct {
-	modules    memo[part, *module]
+	modules    sources.Memo[part, *module]
 	terragrunt terragruntFiles
 }
 
@@ -22,18 +18,11 @@ type part struct {
 }
 
 func (c *Cache) read(p part) *module {
-	return c.modules.get(p, func() *module {
+	m, _ := c.modules.Once(p, func() (*module, error) {
 		if p.tests != "" {
-			return readTests(p, c.read(part{path: p.path, engine: p.engine}))
+			return readTests(p, c.read(part{path: p.path, engine: p.engine})), nil
 		}
-		return readModule(p)
+		return readModule(p), nil
 	})
-}
-
-// A memo computes a value for each key once, even if several goroutines request it.
-type memo[K comparable, V any] struct{ values sync.Map }
-
-func (m *memo[K, V]) get(key K, compute func() V) V {
-	once, _ := m.values.LoadOrStore(key, sync.OnceValue(compute))
-	return once.(func() V)()
+	return m
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/zclconf/go-cty/cty"
 
 	"github.com/larder-cli/larder/installer/hclfile"
+	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/disk"
 )
 
@@ -51,7 +52,7 @@ type terragrunt struct {
 
 // terragruntFiles are Terragrunt's files by path, each of them read once.
 type terragruntFiles struct {
-	memo[string, *terragruntConfig]
+	sources.Memo[string, *terragruntConfig]
 	memory atomic.Int64 // for all files, see [hclfile.NativeMemory]
 }
 
@@ -67,7 +68,8 @@ func (t *terragrunt) read(path string) *terragruntConfig {
 	if t.reads != nil {
 		t.reads(path)
 	}
-	return t.files.get(path, func() *terragruntConfig { return t.files.read(path) })
+	c, _ := t.files.Once(path, func() (*terragruntConfig, error) { return t.files.read(path), nil })
+	return c
 }
 
 func (t *terragruntFiles) read(path string) *terragruntConfig {
