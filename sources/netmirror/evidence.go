@@ -15,17 +15,13 @@ import (
 
 // evidence fetches the evidence that a VERSION.json refers to.
 // Without a reference it sends no request. If the evidence cannot be fetched or
-// read, it is ignored with a warning, because no package requires it. The only
-// possible error is that of ctx.
-func (m *Mirror) evidence(ctx context.Context, doc *fetch.Document, version version, v sources.Version) (*sources.Signed, []string, error) {
+// read, it is ignored with a warning, because no package requires it.
+func (m *Mirror) evidence(ctx context.Context, doc *fetch.Document, version version, v sources.Version) (*sources.Signed, []string) {
 	signed, err := m.tryEvidence(ctx, doc, version)
-	switch {
-	case ctx.Err() != nil:
-		return nil, nil, ctx.Err()
-	case err != nil:
-		return nil, []string{fmt.Sprintf("the mirror's evidence for %s is ignored: %v", v, err)}, nil
+	if err != nil {
+		return nil, []string{fmt.Sprintf("the mirror's evidence for %s is ignored: %v", v, err)}
 	}
-	return signed, nil, nil
+	return signed, nil
 }
 
 func (m *Mirror) tryEvidence(ctx context.Context, doc *fetch.Document, version version) (*sources.Signed, error) {

@@ -93,16 +93,6 @@ func (m *Mirror) Versions(ctx context.Context, p sources.Provider) (sources.List
 	return listing, nil
 }
 
-// Package returns a package with its location and hashes. Errors have the type
-// *sources.PackageError.
-func (m *Mirror) Package(ctx context.Context, id sources.PackageID) (sources.Package, error) {
-	p, err := m.locate(ctx, id)
-	if err != nil {
-		return sources.Package{}, &sources.PackageError{ID: id, Source: fetch.Answering(m.String(), err), Err: err}
-	}
-	return p, nil
-}
-
 // list lists the keys of index.json. The values have no meaning.
 func (m *Mirror) list(ctx context.Context, p sources.Provider) (listing sources.Listing, err error) {
 	_, err = m.get(ctx, p, "index.json", func(doc *fetch.Document) error {
@@ -117,24 +107,30 @@ func (m *Mirror) list(ctx context.Context, p sources.Provider) (listing sources.
 	return listing, fetch.Absent(err)
 }
 
-func (m *Mirror) locate(ctx context.Context, id sources.PackageID) (sources.Package, error) {
+// Package returns a package with its location and hashes. Errors have the type
+// *sources.PackageError.
+func (m *Mirror) Package(ctx context.Context, id sources.PackageID) (p sources.Package, err error) {
+	defer func() {
+		if err != nil {
+			p, err = sources.Package{}, &sources.PackageError{ID: id, Source: fetch.Answering(m.String(), err), Err: err}
+		}
+	}()
 	doc, version, err := m.version(ctx, id.Release())
 	if err != nil {
-		return sources.Package{}, m.missing(ctx, id, err)
+		return p, m.missing(ctx, id, err)
 	}
 	if version.Archives != nil && len(version.Archives) == 0 { // larder mirror push --prune has removed it
 		listing, err := m.list(ctx, id.Provider)
 		if err == nil && !slices.Contains(listing.Versions, id.Version) {
-			return sources.Package{}, doc.Wrap(sources.WithHint(sources.ErrNotFound, "%s does not have this version", m))
+			return p, doc.Wrap(sources.WithHint(sources.ErrNotFound, "%s does not have this version", m))
 		}
 	}
-	p, err := m.parsePackage(doc, version, id)
-	if err != nil {
-		return sources.Package{}, doc.Wrap(err)
+	if p, err = m.parsePackage(doc, version, id); err != nil {
+		return p, doc.Wrap(err)
 	}
 	p.Source = m.String()
-	p.Signed, p.Warnings, err = m.evidence(ctx, doc, version, id.Version)
-	return p, err
+	p.Signed, p.Warnings = m.evidence(ctx, doc, version, id.Version)
+	return p, ctx.Err()
 }
 
 // missing returns the error for a version whose document cannot be fetched. If
@@ -243,16 +239,13 @@ func (m *Mirror) parsePackage(doc *fetch.Document, version version, id sources.P
 
 // Release returns the mirror's contents for a version. The error matches
 // [sources.ErrNotFound] if the mirror does not have the version.
-func (m *Mirror) Release(ctx context.Context, p sources.Provider, v sources.Version) (sources.Holding, error) {
-	r, err := m.release(ctx, p, v)
-	if err != nil {
-		err = fmt.Errorf("version %s: %w", v, err)
-		return r, &sources.ProviderError{Provider: p, Source: fetch.Answering(m.String(), err), Err: err}
-	}
-	return r, nil
-}
-
-func (m *Mirror) release(ctx context.Context, p sources.Provider, v sources.Version) (r sources.Holding, err error) {
+func (m *Mirror) Release(ctx context.Context, p sources.Provider, v sources.Version) (r sources.Holding, err error) {
+	defer func() {
+		if err != nil {
+			err = fmt.Errorf("version %s: %w", v, err)
+			err = &sources.ProviderError{Provider: p, Source: fetch.Answering(m.String(), err), Err: err}
+		}
+	}()
 	doc, version, err := m.version(ctx, sources.Release{Provider: p, Version: v})
 	if err != nil {
 		return r, fetch.Absent(err)
@@ -270,8 +263,8 @@ func (m *Mirror) release(ctx context.Context, p sources.Provider, v sources.Vers
 		}
 		r.Archives[platform] = sources.HeldArchive{URL: at.String(), Hashes: hashes}
 	}
-	r.Signed, r.Warnings, err = m.evidence(ctx, doc, version, v)
-	return r, err
+	r.Signed, r.Warnings = m.evidence(ctx, doc, version, v)
+	return r, ctx.Err()
 }
 
 // Detail implements [sources.Detailer]. Mirrors don't state protocols.

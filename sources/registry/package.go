@@ -37,25 +37,31 @@ type packageDocument struct {
 	Packages json.RawMessage // from OpenTofu's registry; may be anything in other registries
 }
 
-// locate returns a package with its location and evidence.
-func (r *Registry) locate(ctx context.Context, id sources.PackageID) (sources.Package, error) {
+// Package returns a package with its signed checksums. Errors have the type
+// *sources.PackageError. They wrap a *ProtocolError if no engine supports the
+// package.
+func (r *Registry) Package(ctx context.Context, id sources.PackageID) (p sources.Package, err error) {
+	defer func() {
+		if err != nil {
+			source := fetch.Answering(name(id.Provider.Host), err)
+			p, err = sources.Package{}, &sources.PackageError{ID: id, Source: source, Err: err}
+		}
+	}()
 	path := fmt.Sprintf("%s/%s/%s/download/%s/%s",
 		id.Provider.Namespace, id.Provider.Type, id.Version, id.Platform.OS, id.Platform.Arch)
-	var p sources.Package
 	var urls evidenceURLs
-	_, err := r.get(ctx, id.Provider.Host, path, maxPackage, func(doc *fetch.Document) (err error) {
+	_, err = r.get(ctx, id.Provider.Host, path, maxPackage, func(doc *fetch.Document) (err error) {
 		p, urls, err = parsePackage(doc, id, r.opts.Engine)
 		return err
 	})
-	if errors.Is(err, sources.ErrNotFound) {
-		return sources.Package{}, r.missing(ctx, id, err)
-	}
-	var protocol *ProtocolError
-	if errors.As(err, &protocol) {
-		return sources.Package{}, r.suggestVersion(ctx, id, protocol, err)
-	}
-	if err != nil {
-		return sources.Package{}, err
+	protocol, unsupported := errors.AsType[*ProtocolError](err)
+	switch {
+	case errors.Is(err, sources.ErrNotFound):
+		return p, r.missing(ctx, id, err)
+	case unsupported:
+		return p, r.suggestVersion(ctx, id, protocol, err)
+	case err != nil:
+		return p, err
 	}
 	return p, r.fetchSigned(ctx, p.Signed, urls)
 }

@@ -95,17 +95,6 @@ func (r *Registry) Versions(ctx context.Context, p sources.Provider) (sources.Li
 	return listing, nil
 }
 
-// Package returns a package with its signed checksums. Errors have the type
-// *sources.PackageError. They wrap a *ProtocolError if no engine supports the
-// package.
-func (r *Registry) Package(ctx context.Context, id sources.PackageID) (sources.Package, error) {
-	p, err := r.locate(ctx, id)
-	if err != nil {
-		return sources.Package{}, &sources.PackageError{ID: id, Source: fetch.Answering(name(id.Provider.Host), err), Err: err}
-	}
-	return p, nil
-}
-
 // get fetches a document from a registry, and has read decode it. The error for a 404
 // answer matches sources.ErrNotFound.
 func (r *Registry) get(ctx context.Context, host sources.Host, path string, limit int64, read func(*fetch.Document) error) (*fetch.Document, error) {
