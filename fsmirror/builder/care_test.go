@@ -3,6 +3,8 @@ package builder_test
 import (
 	"errors"
 	"io/fs"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"slices"
@@ -121,7 +123,12 @@ func TestVerifyMirrorsOfOthers(t *testing.T) {
 	d := newDepot(t, widget+"/1.0.0/linux_amd64", "example.test/acme/gadget/1.0.0/linux_amd64")
 	packed, unpacked, bare := t.TempDir(), t.TempDir(), d.packed
 	d.world.WritePacked(packed)
-	d.world.WriteMirrorJSON(packed)
+	for _, provider := range []string{widget, "example.test/acme/gadget"} {
+		for _, file := range []string{provider + "/index.json", provider + "/1.0.0.json"} {
+			answer := d.world.Ask(httptest.NewRequest(http.MethodGet, d.world.Mirror.MirrorURL()+file, nil))
+			write(t, filepath.Join(packed, file), answer.Body.String())
+		}
+	}
 	d.world.WriteUnpacked(unpacked)
 	for _, dir := range []string{packed, unpacked, bare} {
 		v, err := open(t, dir, builder.Options{ReadOnly: true}).Verify(t.Context(), nil)

@@ -2,6 +2,7 @@ package oci_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -144,7 +145,10 @@ func TestUnusableManifests(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := published(t)
-			w.OCI().ReplaceManifest(provider, "1.0.0", test.manifest)
+			w.OCI().Fault(sourcetest.Fault{
+				Path: "/v2/" + sourcetest.OCI + "/" + provider + "/manifests/1.0.0",
+				Body: string(sourcetest.Must(json.Marshal(test.manifest))(t)), ContentType: test.manifest["mediaType"].(string),
+			})
 			_, err := locate(t, open(t, w, oci.Access{}))
 			sourcetest.Expect(t, err != nil && strings.Contains(err.Error(), test.says), "error %v", err)
 			sourcetest.Expect(t, errors.Is(err, test.is) || test.is == nil && !errors.Is(err, sources.ErrNotFound), "error %v", err)

@@ -3,10 +3,8 @@ package sourcetest
 import (
 	"archive/zip"
 	"bytes"
-	"io"
 	"net/http"
 	"os"
-	"path"
 	"path/filepath"
 	"slices"
 
@@ -29,7 +27,11 @@ func mirrorFile(w http.ResponseWriter, r *http.Request, releases []*release) {
 	w.Header().Set("Content-Type", "application/json")
 	file := r.PathValue("file")
 	if file == "index.json" {
-		w.Write(indexJSON(releases))
+		versions := map[string]struct{}{}
+		for _, release := range releases {
+			versions[release.version] = struct{}{}
+		}
+		w.Write(indented(map[string]any{"versions": versions}))
 		return
 	}
 	for _, release := range releases {
@@ -43,15 +45,6 @@ func mirrorFile(w http.ResponseWriter, r *http.Request, releases []*release) {
 		}
 	}
 	http.NotFound(w, r)
-}
-
-// indexJSON returns index.json for releases of one provider.
-func indexJSON(releases []*release) []byte {
-	versions := map[string]struct{}{}
-	for _, r := range releases {
-		versions[r.version] = struct{}{}
-	}
-	return indented(map[string]any{"versions": versions})
 }
 
 func (r *release) versionJSON() []byte {
@@ -74,10 +67,9 @@ func (w *World) WritePacked(dir string, only ...string) {
 	w.t.Helper()
 	for _, r := range w.matching(only) {
 		for _, p := range r.packages {
-			archive, err := os.Open(p.file)
-			Check(w.t, err)
-			w.writeFile(archive, dir, r.provider, p.filename)
-			Check(w.t, archive.Close())
+			at := filepath.Join(dir, filepath.FromSlash(r.provider), p.filename)
+			Check(w.t, os.MkdirAll(filepath.Dir(at), 0o755))
+			Check(w.t, os.WriteFile(at, ReadFile(w.t, p.file), 0o644))
 		}
 	}
 }
@@ -95,20 +87,6 @@ func (w *World) WriteUnpacked(dir string, only ...string) {
 	}
 }
 
-// WriteMirrorJSON writes index.json and VERSION.json next to the archives of
-// WritePacked, so that dir can be served as a network mirror.
-func (w *World) WriteMirrorJSON(dir string, only ...string) {
-	w.t.Helper()
-	byProvider := map[string][]*release{}
-	for _, r := range w.matching(only) {
-		byProvider[r.provider] = append(byProvider[r.provider], r)
-		w.writeFile(bytes.NewReader(r.versionJSON()), dir, r.provider, r.version+".json")
-	}
-	for provider, releases := range byProvider {
-		w.writeFile(bytes.NewReader(indexJSON(releases)), dir, provider, "index.json")
-	}
-}
-
 // WriteEvidence writes the evidence for packages to dir, as Larder stores it.
 func (w *World) WriteEvidence(dir string, only ...string) {
 	w.t.Helper()
@@ -123,17 +101,4 @@ func (w *World) WriteEvidence(dir string, only ...string) {
 
 func (w *World) matching(only []string) []*release {
 	return w.pick(func(id string) bool { return len(only) == 0 || globAny(only, id) })
-}
-
-// writeFile writes a file below dir. The elements of its path may contain
-// forward slashes.
-func (w *World) writeFile(content io.Reader, dir string, elements ...string) {
-	w.t.Helper()
-	name := filepath.Join(dir, filepath.FromSlash(path.Join(elements...)))
-	Check(w.t, os.MkdirAll(filepath.Dir(name), 0o755))
-	f, err := os.Create(name)
-	Check(w.t, err)
-	_, err = io.Copy(f, content)
-	Check(w.t, err)
-	Check(w.t, f.Close())
 }

@@ -125,15 +125,6 @@ func (s *Server) PushManifest(provider, tag string, manifest map[string]any) {
 	s.pushManifest("/v2/"+OCI+"/"+provider, tag, manifest)
 }
 
-// ReplaceManifest makes the registry answer with something else for a tag of a repository of a provider, whether it is
-// valid or not.
-func (s *Server) ReplaceManifest(provider, tag string, manifest map[string]any) {
-	s.Fault(Fault{
-		Path: "/v2/" + OCI + "/" + provider + "/manifests/" + tag,
-		Body: string(must(json.Marshal(manifest))), ContentType: manifest["mediaType"].(string),
-	})
-}
-
 func (s *Server) pushBlob(repository, kind string, data []byte) map[string]any {
 	d := descriptor(kind, data)
 	s.put(repository+"/blobs/uploads/1?digest="+url.QueryEscape(d["digest"].(string)), "application/octet-stream", data)

@@ -55,27 +55,13 @@ func WriteExecutable(t testing.TB, path string, contents []byte) {
 // remove, and later runs do not link them again. They are built as go test builds
 // packages, which the build cache has.
 func goTool(dir, name string) (string, error) {
+	module := must(exec.Command("go", "env", "GOMOD").Output())
 	cmd := exec.Command("go", "tool", "-n", name)
-	cmd.Dir = filepath.Join(moduleDir(), filepath.FromSlash(dir))
+	cmd.Dir = filepath.Join(filepath.Dir(string(module)), filepath.FromSlash(dir))
 	cmd.Env = append(os.Environ(), "GOWORK=off")
 	out, err := cmd.Output()
 	if exit, ok := errors.AsType[*exec.ExitError](err); ok {
 		err = fmt.Errorf("building %s: %s", name, exit.Stderr)
 	}
 	return strings.TrimSpace(string(out)), err
-}
-
-// moduleDir returns the directory of go.mod.
-func moduleDir() string {
-	dir := must(os.Getwd())
-	for {
-		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
-			return dir
-		}
-		parent := filepath.Dir(dir)
-		if parent == dir {
-			panic("no go.mod in a parent directory")
-		}
-		dir = parent
-	}
 }

@@ -225,16 +225,10 @@ func (w *World) pick(keep func(id string) bool) []*release {
 // glob reports whether s matches pattern, where * matches any text, including
 // slashes. An empty pattern matches everything.
 func glob(pattern, s string) bool {
-	parts := strings.Split(pattern, "*")
-	last := len(parts) - 1
-	if last == 0 {
-		return pattern == "" || pattern == s
-	}
-	s, found := strings.CutPrefix(s, parts[0])
-	for i := 1; i < last && found; i++ {
-		_, s, found = strings.Cut(s, parts[i])
-	}
-	return found && strings.HasSuffix(s, parts[last])
+	flat := strings.NewReplacer("/", " ")
+	ok, err := path.Match(flat.Replace(pattern), flat.Replace(s))
+	check(err)
+	return ok || pattern == ""
 }
 
 func globAny(patterns []string, s string) bool {
