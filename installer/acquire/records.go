@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"slices"
-	"strings"
 
 	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/trust"
@@ -67,7 +66,7 @@ func (a *Acquirer) Recorded(id sources.PackageID) []sources.Stored {
 		elsewhere, _ := a.opts.Memory.Recorded(id.Provider, id.Version)
 		platforms = append(platforms, elsewhere...)
 	}
-	slices.SortFunc(platforms, func(p, q sources.Platform) int { return strings.Compare(p.String(), q.String()) })
+	slices.SortFunc(platforms, sources.Platform.Compare)
 	var all []sources.Stored
 	for _, platform := range slices.Compact(platforms) {
 		if platform == id.Platform {

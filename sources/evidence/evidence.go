@@ -186,22 +186,16 @@ func Remove(in *disk.Dir, name string) error {
 // next above. The names are those in the directory of a provider's evidence; it
 // skips names that are not versions.
 func Nearest(names []string, v sources.Version) (near sources.Version, ok bool) {
-	var below, above []sources.Version
+	var others []sources.Version
 	for _, name := range names {
-		other, err := sources.ParseVersion(name)
-		switch {
-		case err != nil || other.String() != name:
-		case other.Compare(v) < 0:
-			below = append(below, other)
-		case other != v:
-			above = append(above, other)
+		if other, err := sources.ParseVersion(name); err == nil && other.String() == name && other != v {
+			others = append(others, other)
 		}
 	}
-	switch {
-	case len(below) > 0:
-		return slices.MaxFunc(below, sources.Version.Compare), true
-	case len(above) > 0:
-		return slices.MinFunc(above, sources.Version.Compare), true
+	if len(others) == 0 {
+		return v, false
 	}
-	return v, false
+	slices.SortFunc(others, sources.Version.Compare)
+	above, _ := slices.BinarySearchFunc(others, v, sources.Version.Compare)
+	return others[max(above-1, 0)], true
 }

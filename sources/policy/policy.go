@@ -199,13 +199,8 @@ func (v *Violation) With() error {
 
 // CheckProvider returns a [Violation] if no version of a provider is allowed.
 func (p *Policy) CheckProvider(provider sources.Provider) error {
-	for _, r := range p.of(Deny, provider) {
-		if matches(r.Providers, provider) {
-			return (&Violation{Rule: r, Provider: provider}).With()
-		}
-	}
-	for _, r := range p.of(Allow, provider) {
-		if !matches(r.Providers, provider) {
+	for _, r := range append(p.of(Deny, provider), p.of(Allow, provider)...) {
+		if matches(r.Providers, provider) == (r.Setting == Deny) {
 			return (&Violation{Rule: r, Provider: provider}).With()
 		}
 	}

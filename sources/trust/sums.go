@@ -119,6 +119,5 @@ func (s Sums) Archives(p sources.Provider, v sources.Version) map[sources.Platfo
 
 // Platforms returns the platforms of [Sums.Archives], sorted.
 func (s Sums) Platforms(p sources.Provider, v sources.Version) []sources.Platform {
-	byName := func(a, b sources.Platform) int { return strings.Compare(a.String(), b.String()) }
-	return slices.SortedFunc(maps.Keys(s.Archives(p, v)), byName)
+	return slices.SortedFunc(maps.Keys(s.Archives(p, v)), sources.Platform.Compare)
 }
