@@ -3,7 +3,6 @@ package installer
 import (
 	"errors"
 	"fmt"
-	"strings"
 
 	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/policy"
@@ -90,7 +89,7 @@ func (r Rules) Candidate(v sources.Version) Candidate {
 
 // refuse names the first constraint that refuses a version, which they refuse together.
 func (r Rules) refuse(c *Candidate) {
-	release, stated := releaseOf(c.Version), false
+	release, stated := c.Version.Release(), false
 	var unnamed *sources.Origin // the first place that doesn't require exactly this version
 	for _, from := range r.Requirement.From {
 		constraints, err := sources.ParseConstraints(from.Constraint)
@@ -116,14 +115,4 @@ func (r Rules) refuse(c *Candidate) {
 	} else if len(r.Requirement.From) > 0 {
 		c.By = r.Requirement.From[0]
 	}
-}
-
-// releaseOf returns the release that follows a pre-release, or a release itself.
-func releaseOf(v sources.Version) sources.Version {
-	if !v.Prerelease() {
-		return v
-	}
-	core, _, _ := strings.Cut(v.String(), "-")
-	release, _ := sources.ParseVersion(core) // part of a version
-	return release
 }

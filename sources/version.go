@@ -139,6 +139,15 @@ func (v Version) Compare(w Version) int {
 // Prerelease reports whether v is a pre-release.
 func (v Version) Prerelease() bool { return v.prerelease != "" }
 
+// Release returns the release that follows a pre-release, or a release itself.
+func (v Version) Release() Version {
+	if v.Prerelease() {
+		v.prerelease, v.build = "", ""
+		v.text = v.format(3)
+	}
+	return v
+}
+
 // comparePrereleases places releases, which have an empty pre-release, above
 // all pre-releases, and orders pre-releases by compare.
 func comparePrereleases(a, b string, compare func(a, b string) int) int {

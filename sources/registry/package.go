@@ -35,6 +35,8 @@ type packageDocument struct {
 		} `json:"gpg_public_keys"`
 	} `json:"signing_keys"`
 	Packages json.RawMessage // from OpenTofu's registry; may be anything in other registries
+
+	sums, signature *url.URL // of SumsURL and SignatureURL, after read
 }
 
 // Package returns a package with its signed checksums. Errors have the type
@@ -49,9 +51,9 @@ func (r *Registry) Package(ctx context.Context, id sources.PackageID) (p sources
 	}()
 	path := fmt.Sprintf("%s/%s/%s/download/%s/%s",
 		id.Provider.Namespace, id.Provider.Type, id.Version, id.Platform.OS, id.Platform.Arch)
-	var urls evidenceURLs
+	var d packageDocument
 	_, err = r.get(ctx, id.Provider.Host, path, maxPackage, func(doc *fetch.Document) (err error) {
-		p, urls, err = parsePackage(doc, id, r.opts.Engine)
+		p, err = d.parse(doc, id, r.opts.Engine)
 		return err
 	})
 	protocol, unsupported := errors.AsType[*ProtocolError](err)
@@ -63,68 +65,63 @@ func (r *Registry) Package(ctx context.Context, id sources.PackageID) (p sources
 	case err != nil:
 		return p, err
 	}
-	return p, r.fetchSigned(ctx, p.Signed, urls)
+	return p, r.fetchSigned(ctx, p.Signed, d.sums, d.signature)
 }
 
-// evidenceURLs are the URLs of the signed checksums.
-type evidenceURLs struct{ sums, signature *url.URL }
-
-// parsePackage checks a document in the same order as engines, so that a
+// parse checks a document in the same order as engines, so that a
 // document with two errors fails with the same one.
-func parsePackage(doc *fetch.Document, id sources.PackageID, engine sources.Engine) (sources.Package, evidenceURLs, error) {
-	var d packageDocument
-	p, urls, err := sources.Package{}, evidenceURLs{}, doc.JSON(&d)
-	if err == nil && d.OS+d.Arch == "" {
+func (d *packageDocument) parse(doc *fetch.Document, id sources.PackageID, engine sources.Engine) (p sources.Package, err error) {
+	if err = doc.JSON(d); err == nil && d.OS+d.Arch == "" {
 		err = doc.Refusal("the description of a package")
 	}
-	if err != nil {
-		return p, urls, err
+	if err == nil {
+		p, err = d.read(doc.URL, id, engine)
+		err = doc.Wrap(err)
 	}
-	p, urls, err = d.read(doc.URL, id, engine)
-	return p, urls, doc.Wrap(err)
+	return p, err
 }
 
 // read checks the document from the URL from.
-func (d *packageDocument) read(from *url.URL, id sources.PackageID, engine sources.Engine) (p sources.Package, urls evidenceURLs, err error) {
+func (d *packageDocument) read(from *url.URL, id sources.PackageID, engine sources.Engine) (p sources.Package, err error) {
 	if err := checkProtocols(d.Protocols); err != nil {
-		return p, urls, err
+		return p, err
 	}
 	if d.OS+d.Arch == "" {
-		return p, urls, errors.New("the document describes no package")
+		return p, errors.New("the document describes no package")
 	}
 	if d.OS != id.Platform.OS || d.Arch != id.Platform.Arch {
-		return p, urls, fmt.Errorf("requested %s, got a package for %q, %q", id.Platform, d.OS, d.Arch)
+		return p, fmt.Errorf("requested %s, got a package for %q, %q", id.Platform, d.OS, d.Arch)
 	}
 	if err := checkFilename(d.Filename); err != nil {
-		return p, urls, err
+		return p, err
 	}
 	at, err := resolve(from, "download_url", d.DownloadURL)
 	if err != nil {
-		return p, urls, err
+		return p, err
 	}
 	sum, err := parseSum(d.Shasum)
 	if err != nil {
-		return p, urls, err
+		return p, err
 	}
-	if urls.sums, err = resolve(from, "shasums_url", d.SumsURL); err != nil {
-		return p, urls, err
+	if d.sums, err = resolve(from, "shasums_url", d.SumsURL); err != nil {
+		return p, err
 	}
-	if urls.signature, err = resolve(from, "shasums_signature_url", d.SignatureURL); err != nil {
-		return p, urls, err
+	if d.signature, err = resolve(from, "shasums_signature_url", d.SignatureURL); err != nil {
+		return p, err
 	}
 	p = sources.Package{
 		ID:       id,
 		Location: sources.Location{URL: at.String()},
 		Filename: d.Filename,
 		Hashes:   []sources.Hash{sources.ZipHash(sum)},
-		Signed:   &sources.Signed{Keys: d.keys(), Origin: fetch.Redact(urls.sums.String())},
+		Signed:   &sources.Signed{Keys: d.keys(), Origin: fetch.Redact(d.sums.String())},
 		Source:   name(id.Provider.Host),
 		Kind:     sources.FromRegistry,
 	}
 	if engine == sources.OpenTofu {
 		err = d.readOffers(&p)
 	}
-	return p, urls, err
+	return p, err
 }
 
 func resolve(base *url.URL, member, ref string) (*url.URL, error) {
@@ -227,7 +224,7 @@ func (o offer) check(zh sources.Hash) error {
 }
 
 // fetchSigned fetches the checksums and their signature.
-func (r *Registry) fetchSigned(ctx context.Context, s *sources.Signed, urls evidenceURLs) error {
+func (r *Registry) fetchSigned(ctx context.Context, s *sources.Signed, sums, signature *url.URL) error {
 	group, ctx := errgroup.WithContext(ctx)
 	get := func(what string, u *url.URL, limit int64, body *[]byte) {
 		group.Go(func() (err error) {
@@ -238,8 +235,8 @@ func (r *Registry) fetchSigned(ctx context.Context, s *sources.Signed, urls evid
 			return nil
 		})
 	}
-	get("checksums", urls.sums, maxSums, &s.Sums)
-	get("signature", urls.signature, maxSignature, &s.Signature)
+	get("checksums", sums, maxSums, &s.Sums)
+	get("signature", signature, maxSignature, &s.Signature)
 	return group.Wait()
 }
 
