@@ -155,8 +155,8 @@ func (b *Bundle) receive(ctx context.Context, scratch *disk.Scratch, p Payload) 
 		return "", err
 	}
 	defer dir.Close()
-	most := archive.Limits{Files: 2 * maxFiles} // their directories count too
-	c, err := archive.Receive(ctx, b.incoming(p.dir(), p.Files), archive.Dest{Dir: dir, Hidden: b.hidden}, most)
+	to := archive.Dest{Dir: dir, Hidden: b.hidden, Files: 2 * maxFiles} // their directories count too
+	c, err := archive.Receive(ctx, b.incoming(p.dir(), p.Files), to)
 	if err == nil && c.H1 != h1Of(p.Files) {
 		err = b.finding(ChangedFile, nil, fmt.Errorf("%s: differs from the manifest", p))
 	}

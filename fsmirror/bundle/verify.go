@@ -113,7 +113,7 @@ func (b *Bundle) verifyPackage(ctx context.Context, done *progress, p Package) e
 	if err := b.copy(ctx, done, e); err != nil {
 		return err
 	}
-	c, err := archive.Sum(ctx, b.contents(e), e.Size, archive.Limits{})
+	c, err := archive.Sum(ctx, b.contents(e), e.Size)
 	switch {
 	case err == nil:
 		return b.checkContents(p, c)

@@ -126,7 +126,7 @@ func (s *search) checkArchive(f io.ReaderAt, size int64, typ string) error {
 	if s.opts.As != nil {
 		typ = s.opts.As.Provider.Type
 	}
-	files, err := archive.Files(f, size, archive.Limits{})
+	files, err := archive.Files(f, size)
 	if err == nil && !slices.ContainsFunc(files, func(f *zip.File) bool { return sources.NamesExecutable(f.Name, typ) }) {
 		err = fmt.Errorf("no executable in it is named %s, %[1]s_… or %[1]s.…", sources.FilePrefix+typ)
 		err = sources.WithHint(err, "larder imports archives unchanged: to give the provider another name, unpack the archive and import the executable")

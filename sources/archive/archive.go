@@ -19,7 +19,7 @@
 //   - Entries that are encrypted, are compressed by a method other than
 //     deflate, or share bytes.
 //   - Contents that differ from the stated size or checksum.
-//   - More files or bytes than [Limits] permit.
+//   - More files or bytes than a [Dest] permits.
 //   - Archives without a file.
 //
 // # Modes

@@ -26,15 +26,14 @@ import (
 // error that concerns one file is an [EntryError]. An error that matches
 // [ErrLimit] means that the package is too large.
 func Hash(ctx context.Context, dir string) (sources.Contents, error) {
-	return Copy(ctx, dir, Dest{}, Limits{})
+	return Copy(ctx, dir, Dest{})
 }
 
 // Copy copies the unpacked package in src to a directory. Symlinks to files are
 // copied as files. Users who cannot read a file in src cannot read its copy, see
 // [disk.HiddenFile]. Where the file system supports it, the files share their
 // data. Errors are those of [Unpack] and [Hash].
-func Copy(ctx context.Context, src string, to Dest, lim Limits) (sources.Contents, error) {
-	lim = lim.withDefaults()
+func Copy(ctx context.Context, src string, to Dest) (sources.Contents, error) {
 	names, dirs, err := walk(src)
 	if err != nil {
 		return sources.Contents{}, err
@@ -45,7 +44,7 @@ func Copy(ctx context.Context, src string, to Dest, lim Limits) (sources.Content
 		}
 	}
 	c := copier{dir: src, to: to}
-	c.left.Store(lim.Size)
+	c.left.Store(to.most())
 	return eachFile(ctx, names, c.copy)
 }
 

@@ -215,10 +215,11 @@ func TestLimits(t *testing.T) {
 	}
 	for _, test := range tests {
 		archive.SetMaxFiles(t, test.files)
-		lim := archive.Limits{Size: test.size}
-		_, err := archive.Unpack(t.Context(), bytes.NewReader(archived), int64(len(archived)), to(t, t.TempDir()), lim)
+		dest, other := to(t, t.TempDir()), to(t, t.TempDir())
+		dest.Size, other.Size = test.size, test.size
+		_, err := archive.Unpack(t.Context(), bytes.NewReader(archived), int64(len(archived)), dest)
 		sourcetest.Expect(t, errors.Is(err, archive.ErrLimit) == test.want, "Unpack within %+v: error %v", test, err)
-		_, err = archive.Copy(t.Context(), src, to(t, t.TempDir()), lim)
+		_, err = archive.Copy(t.Context(), src, other)
 		sourcetest.Expect(t, errors.Is(err, archive.ErrLimit) == test.want, "Copy within %+v: error %v", test, err)
 	}
 }
@@ -231,7 +232,7 @@ func TestEndlessDirectory(t *testing.T) {
 	}
 	archived := makeZip(t, items...)
 	archive.SetMaxFiles(t, 100)
-	_, err := archive.Unpack(t.Context(), bytes.NewReader(archived), int64(len(archived)), to(t, t.TempDir()), archive.Limits{})
+	_, err := archive.Unpack(t.Context(), bytes.NewReader(archived), int64(len(archived)), to(t, t.TempDir()))
 	sourcetest.ErrorIs(t, err, archive.ErrLimit, "error")
 }
 
@@ -266,7 +267,7 @@ func TestUnpackStopsWhenCanceled(t *testing.T) {
 	archived := makeZip(t, file("terraform-provider-x", strings.Repeat("x", 8<<20)))
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	_, err := archive.Unpack(ctx, bytes.NewReader(archived), int64(len(archived)), to(t, t.TempDir()), archive.Limits{})
+	_, err := archive.Unpack(ctx, bytes.NewReader(archived), int64(len(archived)), to(t, t.TempDir()))
 	sourcetest.ErrorIs(t, err, context.Canceled, "error")
 }
 
@@ -279,7 +280,7 @@ func TestUnpackIntoOccupiedDirectory(t *testing.T) {
 		t.Skip(err)
 	}
 	archived := makeZip(t, file("terraform-provider-x", "text"))
-	_, err := archive.Unpack(t.Context(), bytes.NewReader(archived), int64(len(archived)), to(t, dir), archive.Limits{})
+	_, err := archive.Unpack(t.Context(), bytes.NewReader(archived), int64(len(archived)), to(t, dir))
 	sourcetest.Expect(t, err != nil, "no error")
 	_, err = os.Lstat(outside)
 	sourcetest.Expect(t, err != nil, "wrote through a symlink")
@@ -292,7 +293,7 @@ func TestUnpackSideBySide(t *testing.T) {
 		archived := makeZip(t, file("terraform-provider-x", strings.Repeat(string(rune('a'+i)), i<<18)), file("LICENSE", "x"))
 		dir := t.TempDir()
 		wg.Go(func() {
-			c, err := archive.Unpack(t.Context(), bytes.NewReader(archived), int64(len(archived)), to(t, dir), archive.Limits{})
+			c, err := archive.Unpack(t.Context(), bytes.NewReader(archived), int64(len(archived)), to(t, dir))
 			if err != nil {
 				t.Error(err)
 				return
@@ -380,8 +381,9 @@ func FuzzUnpack(f *testing.F) {
 		base := t.TempDir()
 		dir := filepath.Join(base, "dir")
 		check(t, os.Mkdir(dir, 0o755))
-		lim := archive.Limits{Size: 1 << 20}
-		c, err := archive.Unpack(t.Context(), bytes.NewReader(data), int64(len(data)), to(t, dir), lim)
+		dest := to(t, dir)
+		dest.Size = 1 << 20
+		c, err := archive.Unpack(t.Context(), bytes.NewReader(data), int64(len(data)), dest)
 		beside, _ := os.ReadDir(base)
 		sourcetest.Require(t, len(beside) == 1, "wrote outside: %v", beside)
 		if err != nil {

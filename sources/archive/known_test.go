@@ -54,7 +54,7 @@ func makeZip(t testing.TB, items ...item) []byte {
 func unpack(t testing.TB, archived []byte) (string, sources.Contents, error) {
 	t.Helper()
 	dir := t.TempDir()
-	c, err := archive.Unpack(context.Background(), bytes.NewReader(archived), int64(len(archived)), to(t, dir), archive.Limits{})
+	c, err := archive.Unpack(context.Background(), bytes.NewReader(archived), int64(len(archived)), to(t, dir))
 	return dir, c, err
 }
 
@@ -155,9 +155,9 @@ func arriving(files ...string) sources.Files {
 func TestReceive(t *testing.T) {
 	files := []string{"terraform-provider-x=" + strings.Repeat("text", 1<<18), "docs/a=a", "docs-b=b", "LICENSE="}
 	dir := t.TempDir()
-	got := sourcetest.Must(archive.Receive(t.Context(), arriving(files...), to(t, dir), archive.Limits{}))(t)
+	got := sourcetest.Must(archive.Receive(t.Context(), arriving(files...), to(t, dir)))(t)
 	want := sourcetest.Must(archive.Hash(t.Context(), dir))(t)
-	hashed, err := archive.Receive(t.Context(), arriving(files...), archive.Dest{}, archive.Limits{})
+	hashed, err := archive.Receive(t.Context(), arriving(files...), archive.Dest{})
 	if err != nil || got.H1 != want.H1 || hashed.H1 != want.H1 || got.Size != want.Size || len(got.Files) != len(files) {
 		t.Errorf("got %+v, %+v and %v, want %+v", got, hashed, err, want)
 	}
@@ -183,7 +183,8 @@ func TestReceiveRejects(t *testing.T) {
 	archive.SetMaxFiles(t, 4)
 	for _, test := range tests {
 		for _, to := range []archive.Dest{{}, to(t, t.TempDir())} {
-			_, err := archive.Receive(t.Context(), arriving(strings.Fields(test.files)...), to, archive.Limits{Size: 10})
+			to.Size = 10
+			_, err := archive.Receive(t.Context(), arriving(strings.Fields(test.files)...), to)
 			sourcetest.Expect(t, err != nil && strings.Contains(err.Error(), test.want),
 				"%s: got %v, want %s", test.files, err, test.want)
 		}
@@ -191,7 +192,7 @@ func TestReceiveRejects(t *testing.T) {
 	cut := errors.New("cut short")
 	_, err := archive.Receive(t.Context(), func(yield func(sources.Incoming, error) bool) {
 		_ = yield(sources.Incoming{Path: "x", Data: strings.NewReader("")}, nil) && yield(sources.Incoming{}, cut)
-	}, to(t, t.TempDir()), archive.Limits{})
+	}, to(t, t.TempDir()))
 	sourcetest.ErrorIs(t, err, cut)
 }
 
@@ -222,7 +223,7 @@ var bothWays = map[string]func(t *testing.T, dir string) (sources.Contents, stri
 	},
 	"Copy": func(t *testing.T, dir string) (sources.Contents, string, error) {
 		copied := t.TempDir()
-		c, err := archive.Copy(t.Context(), dir, to(t, copied), archive.Limits{})
+		c, err := archive.Copy(t.Context(), dir, to(t, copied))
 		return c, copied, err
 	},
 }
@@ -261,7 +262,7 @@ func TestCopyMakesFilesOfSymlinks(t *testing.T) {
 			dir := t.TempDir()
 			dest := to(t, dir)
 			dest.ReadOnly = readOnly
-			if _, err := archive.Copy(t.Context(), src, dest, archive.Limits{}); err != nil {
+			if _, err := archive.Copy(t.Context(), src, dest); err != nil {
 				t.Fatal(err)
 			}
 			info, err := os.Lstat(filepath.Join(dir, "terraform-provider-x"))
@@ -287,12 +288,12 @@ func TestSparseArchiveTakesNoMemory(t *testing.T) {
 	}
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
-	_, err := archive.Sum(t.Context(), f, size, archive.Limits{})
+	_, err := archive.Sum(t.Context(), f, size)
 	runtime.ReadMemStats(&after)
 	sourcetest.ErrorIs(t, err, archive.ErrLimit)
 	taken := after.TotalAlloc - before.TotalAlloc
 	sourcetest.Expect(t, taken <= 16<<20, "%d MiB were allocated", taken>>20)
-	_, err = archive.Sum(t.Context(), f, 9<<30, archive.Limits{})
+	_, err = archive.Sum(t.Context(), f, 9<<30)
 	sourcetest.ErrorIs(t, err, archive.ErrLimit)
 }
 

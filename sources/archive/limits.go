@@ -9,17 +9,11 @@ import (
 	"github.com/larder-cli/larder/sources"
 )
 
-// Limits are the maximum sizes of a package.
-type Limits struct {
-	Size  int64 // of all files in bytes; 0 means [MaxSize]
-	Files int   // how many files and directories [Receive] accepts; 0 means those of a package
-}
-
-// ErrLimit matches the errors for packages that exceed [Limits], or have too many files.
+// ErrLimit matches the errors for packages that are too large, or have too many files.
 var ErrLimit = errors.New("exceeds the limit")
 
-// MaxSize is the default of [Limits.Size]. MaxPacked is the size in bytes of the largest
-// archive that these limits permit.
+// MaxSize is the maximum size of all files of a package in bytes. MaxPacked is the size of the
+// largest archive that it permits.
 const (
 	MaxSize   = 8 << 30
 	MaxPacked = MaxSize + packedOverhead
@@ -38,16 +32,10 @@ const (
 	packedOverhead = 16 << 20
 )
 
-func (l Limits) withDefaults() Limits {
-	if l.Size == 0 {
-		l.Size = MaxSize
-	}
-	return l
-}
-
-func (l Limits) checkPacked(size int64) error {
-	if size > l.Size+packedOverhead {
-		return fmt.Errorf("%w of %d bytes packed", ErrLimit, l.Size)
+// checkPacked checks the size of an archive whose files may have as many bytes.
+func checkPacked(size, most int64) error {
+	if size > most+packedOverhead {
+		return fmt.Errorf("%w of %d bytes packed", ErrLimit, most)
 	}
 	return nil
 }

@@ -24,10 +24,10 @@ type entry struct {
 	offset int64  // of its data in the archive
 }
 
-// list reads the directory of an archive with the given size.
-func list(archive io.ReaderAt, size int64, lim Limits) (listing, error) {
+// list reads the directory of an archive with the given size. Its files may have at most as many bytes.
+func list(archive io.ReaderAt, size, most int64) (listing, error) {
 	var l listing
-	if err := lim.checkPacked(size); err != nil {
+	if err := checkPacked(size, most); err != nil {
 		return l, err
 	}
 	if n := stated(archive, size); n > uint64(maxFiles) { // zip.NewReader allocates memory for this number
@@ -60,7 +60,7 @@ func list(archive io.ReaderAt, size int64, lim Limits) (listing, error) {
 	if len(l.files) == 0 {
 		return l, errors.New("no files in the archive")
 	}
-	if err := l.checkSizes(size, lim); err != nil {
+	if err := l.checkSizes(size, most); err != nil {
 		return l, err
 	}
 	return l, l.checkOverlap(size)
@@ -100,8 +100,8 @@ func stated(archive io.ReaderAt, size int64) uint64 {
 
 // Files lists the files in a zip archive of the given size after checking them.
 // Their names are clean. Errors are those of [Unpack].
-func Files(archive io.ReaderAt, size int64, lim Limits) ([]*zip.File, error) {
-	l, err := list(archive, size, lim.withDefaults())
+func Files(archive io.ReaderAt, size int64) ([]*zip.File, error) {
+	l, err := list(archive, size, MaxSize)
 	if err != nil {
 		return nil, err
 	}
@@ -160,13 +160,13 @@ func checkKind(f *zip.File, isDir bool) error {
 	return nil
 }
 
-func (l listing) checkSizes(packed int64, lim Limits) error {
+func (l listing) checkSizes(packed, most int64) error {
 	var unpacked uint64
 	for _, f := range l.files {
-		unpacked += min(f.UncompressedSize64, uint64(lim.Size)+1) // limits each summand, so that the sum cannot overflow
+		unpacked += min(f.UncompressedSize64, uint64(most)+1) // limits each summand, so that the sum cannot overflow
 	}
-	if unpacked > uint64(lim.Size) {
-		return fmt.Errorf("%w of %d bytes unpacked", ErrLimit, lim.Size)
+	if unpacked > uint64(most) {
+		return fmt.Errorf("%w of %d bytes unpacked", ErrLimit, most)
 	}
 	if unpacked > ratioFree && unpacked/maxRatio > uint64(packed) {
 		return fmt.Errorf("%w of %d bytes unpacked for each one packed", ErrLimit, maxRatio)

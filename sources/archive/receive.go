@@ -13,59 +13,48 @@ import (
 
 // Receive writes an unpacked package, which arrives file by file, to a
 // directory. Errors are those of [Unpack].
-func Receive(ctx context.Context, files sources.Files, to Dest, lim Limits) (sources.Contents, error) {
-	r := receiver{to: to, lim: lim.withDefaults(), names: Names{}}
-	r.left = r.lim.Size
+func Receive(ctx context.Context, files sources.Files, to Dest) (sources.Contents, error) {
+	var received []sources.File
+	left, names := to.most(), Names{} // left is how many bytes may still be received
 	for in, err := range files {
 		if err != nil {
 			return sources.Contents{}, err
 		}
-		if err := r.receive(ctx, in); err != nil {
+		f, err := to.receive(ctx, in, names, left)
+		if left -= f.Size; err == nil && left < 0 {
+			err = fmt.Errorf("%w of %d bytes", ErrLimit, to.most())
+		}
+		if err != nil {
 			return sources.Contents{}, &EntryError{in.Path, err}
 		}
+		received = append(received, f)
 	}
-	if len(r.files) == 0 {
+	if len(received) == 0 {
 		return sources.Contents{}, errors.New("no files in the package")
 	}
-	return contentsOf(r.files), nil
+	return contentsOf(received), nil
 }
 
-// A receiver is the state of receiving a package.
-type receiver struct {
-	to    Dest
-	lim   Limits
-	left  int64 // bytes that may still be received
-	names Names
-	files []sources.File
-}
-
-func (r *receiver) receive(ctx context.Context, in sources.Incoming) error {
+// receive writes a file, up to the first byte that is too much, beside those with the names.
+func (to Dest) receive(ctx context.Context, in sources.Incoming, names Names, left int64) (f sources.File, err error) {
 	clean, err := checkName(in.Path)
 	if err == nil && clean != in.Path {
 		err = fmt.Errorf("name is not in its shortest form, %.255q", clean)
 	}
 	if err == nil {
-		err = r.names.add(clean, false)
+		err = names.add(clean, false)
 	}
-	if most := cmp.Or(r.lim.Files, maxFiles); err == nil && len(r.names) > most {
+	if most := cmp.Or(to.Files, maxFiles); err == nil && len(names) > most {
 		err = fmt.Errorf("%w of %d files", ErrLimit, most)
 	}
 	if err != nil {
-		return err
+		return f, err
 	}
 	mode := fs.FileMode(0o644)
 	if in.Executable {
 		mode = 0o755
 	}
-	f, err := r.to.put(clean, fileMode(clean, mode), func(out io.Writer) (digest, error) {
-		return transfer(ctx, plain{io.LimitReader(in.Data, r.left+1)}, out)
+	return to.put(clean, fileMode(clean, mode), func(out io.Writer) (digest, error) {
+		return transfer(ctx, plain{io.LimitReader(in.Data, left+1)}, out)
 	})
-	if err != nil {
-		return err
-	}
-	if r.left -= f.Size; r.left < 0 {
-		return fmt.Errorf("%w of %d bytes", ErrLimit, r.lim.Size)
-	}
-	r.files = append(r.files, f)
-	return nil
 }

@@ -2,6 +2,7 @@ package archive
 
 import (
 	"archive/zip"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -33,7 +34,12 @@ type Dest struct {
 	ReadOnly bool // create files without write permission, except on Windows
 
 	Hidden fs.FileMode // mode bits that files don't get, see [disk.Hidden]
+
+	Size  int64 // maximum size of all files in bytes; 0 means [MaxSize]
+	Files int   // how many files and directories [Receive] accepts; 0 means those of a package
 }
+
+func (to Dest) most() int64 { return cmp.Or(to.Size, MaxSize) }
 
 var errEmpty = sources.WithHint(errors.New("the archive is empty"), "fetch it again, or remove it")
 
@@ -44,7 +50,7 @@ func Open(ctx context.Context, path string, progress io.Writer) (*disk.Hashed, e
 	if err != nil {
 		return nil, err
 	}
-	err = (Limits{}).withDefaults().checkPacked(info.Size())
+	err = checkPacked(info.Size(), MaxSize)
 	if info.Size() == 0 { // also a file of the kernel
 		err = errEmpty
 	}
@@ -63,8 +69,8 @@ func Open(ctx context.Context, path string, progress io.Writer) (*disk.Hashed, e
 // Unpack writes the contents of a zip archive of the given size in bytes to a
 // directory. An error that concerns one entry is an [EntryError]. An error that
 // matches [ErrLimit] means that the archive is too large.
-func Unpack(ctx context.Context, archive io.ReaderAt, size int64, to Dest, lim Limits) (sources.Contents, error) {
-	l, err := list(archive, size, lim.withDefaults())
+func Unpack(ctx context.Context, archive io.ReaderAt, size int64, to Dest) (sources.Contents, error) {
+	l, err := list(archive, size, to.most())
 	if err != nil {
 		return sources.Contents{}, err
 	}
@@ -87,8 +93,8 @@ func Unpack(ctx context.Context, archive io.ReaderAt, size int64, to Dest, lim L
 
 // Sum returns the contents of a zip archive of the given size in bytes without
 // unpacking it to disk. Errors are those of [Unpack].
-func Sum(ctx context.Context, archive io.ReaderAt, size int64, lim Limits) (sources.Contents, error) {
-	return Unpack(ctx, archive, size, Dest{}, lim)
+func Sum(ctx context.Context, archive io.ReaderAt, size int64) (sources.Contents, error) {
+	return Unpack(ctx, archive, size, Dest{})
 }
 
 // Read returns the contents and the hash of the zip archive at path. Both are those of
@@ -104,7 +110,7 @@ func Read(ctx context.Context, path string) (c sources.Contents, zh sources.Hash
 	if err != nil {
 		return c, "", err
 	}
-	c, err = Sum(ctx, h, info.Size(), Limits{})
+	c, err = Sum(ctx, h, info.Size())
 	if err != nil && !errors.Is(err, disk.ErrChanged) { // that names the archive
 		err = fmt.Errorf("%s: %w", path, err)
 	}

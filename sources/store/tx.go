@@ -126,11 +126,9 @@ func (t *Tx) make(ctx context.Context, from sources.Payload) (c sources.Contents
 		what := cmp.Or(from.Dir, "the package")
 		return c, sources.WithHint(fmt.Errorf("%s is unpacked, and its archive is not available", what), "%s", t.NoArchive)
 	case from.Files != nil:
-		return archive.Receive(ctx, from.Files, to, archive.Limits{})
-	case from.Dir != "" && to.Dir == nil:
-		return archive.Hash(ctx, from.Dir)
+		return archive.Receive(ctx, from.Files, to)
 	case from.Dir != "":
-		return archive.Copy(ctx, from.Dir, to, archive.Limits{})
+		return archive.Copy(ctx, from.Dir, to)
 	}
 	file := from.Archive
 	if file == nil {
@@ -145,7 +143,7 @@ func (t *Tx) make(ctx context.Context, from sources.Payload) (c sources.Contents
 	case t.Form == Unpacked:
 		return t.unpack(ctx, file, info.Size(), to)
 	}
-	c, err = archive.Sum(ctx, file, info.Size(), archive.Limits{})
+	c, err = archive.Sum(ctx, file, info.Size())
 	switch {
 	case t.Form == Hashed:
 		return c, err
@@ -231,13 +229,12 @@ func WriteFile(in *disk.Dir, name string, mode fs.FileMode, from io.Reader) erro
 
 // unpack unpacks an archive, unless its contents exceed the free space of the disk.
 func (t *Tx) unpack(ctx context.Context, from io.ReaderAt, size int64, to archive.Dest) (sources.Contents, error) {
-	var lim archive.Limits
 	room, ok := disk.FreeSpace(t.Root)
 	if ok && room < archive.MaxSize {
-		lim.Size = max(room, 1)
+		to.Size = max(room, 1)
 	}
-	c, err := archive.Unpack(ctx, from, size, to, lim)
-	if lim.Size > 0 && errors.Is(err, archive.ErrLimit) {
+	c, err := archive.Unpack(ctx, from, size, to)
+	if to.Size > 0 && errors.Is(err, archive.ErrLimit) {
 		return c, disk.NoSpace(t.Root, t.Place, unpackedSize(from, size))
 	}
 	if ctx.Err() != nil {
