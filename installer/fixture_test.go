@@ -280,10 +280,16 @@ func signedFor(text string) func(*sources.Package) {
 func signedAs(p *sources.Package, name string) { signWith(sourcetest.Publisher(), p, name) }
 
 func signWith(key *sourcetest.Key, p *sources.Package, name string) {
-	sum, _ := strings.CutPrefix(string(p.Hashes[0]), "zh:")
-	otherSum, _ := strings.CutPrefix(string(zh(other)), "zh:")
-	sums := fmt.Appendf(nil, "%s  %s\n%s  other.zip\n", sum, name, otherSum)
-	p.Signed = &sources.Signed{Sums: sums, Signature: key.Sign(sums), Keys: []sources.Key{{Armor: key.Armor()}}}
+	p.Signed = evidenceBy(key, name, p.Hashes[0], "other.zip", zh(other))
+}
+
+// evidenceBy returns checksums, given as NAME HASH ..., that a key signed.
+func evidenceBy(key *sourcetest.Key, files ...any) *sources.Signed {
+	var sums []byte
+	for pair := range slices.Chunk(files, 2) {
+		sums = fmt.Appendf(sums, "%s  %s\n", strings.TrimPrefix(fmt.Sprint(pair[1]), "zh:"), pair[0])
+	}
+	return &sources.Signed{Sums: sums, Signature: key.Sign(sums), Keys: []sources.Key{{Armor: key.Armor()}}}
 }
 
 // fromMirror offers the package in a network mirror with these hashes.

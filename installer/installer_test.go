@@ -562,10 +562,7 @@ const mac = "widget 1.0.0 darwin_arm64"
 func releaseForTwo(t *testing.T, was sources.Hash, evident bool) *fixture {
 	f := newFixture(t)
 	f.source.add(widget, func(p *sources.Package) {
-		sum, _ := strings.CutPrefix(string(zh(mac)), "zh:")
-		signed(p)
-		p.Signed.Sums = fmt.Appendf(p.Signed.Sums, "%s  %s\n", sum, id(mac).Filename())
-		p.Signed.Signature = sourcetest.Publisher().Sign(p.Signed.Sums)
+		p.Signed = evidenceBy(sourcetest.Publisher(), p.Filename, p.Hashes[0], "other.zip", zh(other), id(mac).Filename(), zh(mac))
 	})
 	before := sources.Stored{ID: id(mac), H1: h1("before"), ZH: was}
 	if evident {

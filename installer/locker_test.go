@@ -243,8 +243,7 @@ func TestLockerRefusesRepublished(t *testing.T) {
 	p := f.source.packages[id(onLinux)]
 	p.Hashes = []sources.Hash{zh("republished")}
 	key := sourcetest.Stranger()
-	sums := fmt.Appendf(nil, "%s  %s\n", strings.TrimPrefix(string(zh("republished")), "zh:"), p.Filename)
-	p.Signed = &sources.Signed{Sums: sums, Signature: key.Sign(sums), Keys: []sources.Key{{Armor: key.Armor()}}}
+	signWith(key, &p, p.Filename)
 	f.source.packages[id(onLinux)] = p
 	f.source.archives[p.Location.URL] = "republished"
 
@@ -310,13 +309,11 @@ const (
 // signedAll signs the archives of these packages together as the publisher.
 func signedAll(packages ...string) func(*sources.Package) {
 	return func(p *sources.Package) {
-		key := sourcetest.Publisher()
-		var sums []byte
+		var files []any
 		for _, text := range packages {
-			sum, _ := strings.CutPrefix(string(zh(text)), "zh:")
-			sums = fmt.Appendf(sums, "%s  terraform-provider-%s.zip\n", sum, strings.ReplaceAll(text, " ", "_"))
+			files = append(files, id(text).Filename(), zh(text))
 		}
-		p.Signed = &sources.Signed{Sums: sums, Signature: key.Sign(sums), Keys: []sources.Key{{Armor: key.Armor()}}}
+		p.Signed = evidenceBy(sourcetest.Publisher(), files...)
 	}
 }
 
