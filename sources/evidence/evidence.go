@@ -100,38 +100,34 @@ func Of(path string, p sources.Provider, v sources.Version) (*sources.Signed, er
 // evidence is damaged, or a [disk.StrayError] that it is reached through a link.
 // Nothing has been verified.
 func Read(in *disk.Dir, name string) (*sources.Signed, error) {
-	files, err := ReadFiles(in, name)
-	if err != nil {
-		return nil, err
-	}
-	return files.Signed()
+	_, s, err := ReadFiles(in, name)
+	return s, err
 }
 
-// ReadFiles is like [Read], but returns the files.
-func ReadFiles(in *disk.Dir, name string) (Files, error) {
-	var files Files
+// ReadFiles is like [Read], but returns the files too.
+func ReadFiles(in *disk.Dir, name string) (files Files, s *sources.Signed, err error) {
 	dir, err := in.Sub(name)
 	if errors.Is(err, fs.ErrNotExist) {
-		return files, fmt.Errorf("evidence in %s: %w", in.Path(name), sources.ErrNotFound)
+		return files, nil, fmt.Errorf("evidence in %s: %w", in.Path(name), sources.ErrNotFound)
 	}
 	if err != nil {
-		return files, fmt.Errorf("reading evidence: %w", err)
+		return files, nil, fmt.Errorf("reading evidence: %w", err)
 	}
 	defer dir.Close()
 	for i := len(Names) - 1; i >= 0; i-- { // the checksums first: without them there is no evidence
 		data, _, err := dir.ReadFile(Names[i], Max)
 		switch {
 		case i == len(Names)-1 && errors.Is(err, fs.ErrNotExist):
-			return Files{}, fmt.Errorf("evidence in %s: %w", dir.Path("."), sources.ErrNotFound)
+			return Files{}, nil, fmt.Errorf("evidence in %s: %w", dir.Path("."), sources.ErrNotFound)
 		case err != nil:
-			return Files{}, fmt.Errorf("reading evidence: %w", err)
+			return Files{}, nil, fmt.Errorf("reading evidence: %w", err)
 		}
 		files[i] = data
 	}
-	if _, err := files.Signed(); err != nil {
-		return Files{}, fmt.Errorf("reading evidence: %s: %w", dir.Path(Names[1]), err)
+	if s, err = files.Signed(); err != nil {
+		return Files{}, nil, fmt.Errorf("reading evidence: %s: %w", dir.Path(Names[1]), err)
 	}
-	return files, nil
+	return files, s, nil
 }
 
 // Write writes s to the directory called name, which is created if it is
@@ -142,7 +138,7 @@ func ReadFiles(in *disk.Dir, name string) (Files, error) {
 // the directory.
 func Write(in *disk.Dir, name string, via *disk.Dir, s *sources.Signed) error {
 	files := Pack(s)
-	if old, err := ReadFiles(in, name); err == nil && slices.EqualFunc(files[:], old[:], bytes.Equal) {
+	if old, _, err := ReadFiles(in, name); err == nil && slices.EqualFunc(files[:], old[:], bytes.Equal) {
 		return nil
 	}
 	dir, err := in.MakeSub(name)

@@ -207,7 +207,8 @@ func TestRemove(t *testing.T) {
 func TestLocation(t *testing.T) {
 	dir := t.TempDir()
 	check(t, evidence.WriteTo(dir, sample()))
-	files := sourcetest.Must(evidence.ReadFiles(open(t, filepath.Dir(dir)), filepath.Base(dir)))(t)
+	files, _, err := evidence.ReadFiles(open(t, filepath.Dir(dir)), filepath.Base(dir))
+	sourcetest.Check(t, err)
 	for provider, want := range map[string]string{
 		"example.test/acme/widget":      "https://m.test/a/.larder/evidence/example.test/acme/widget/1.0.0-b+c/",
 		"example.test:8443/acme/widget": "https://m.test/a/.larder/evidence/example.test:8443/acme/widget/1.0.0-b+c/",
@@ -230,7 +231,7 @@ func TestLocation(t *testing.T) {
 }
 
 func TestReadFilesOfNone(t *testing.T) {
-	_, err := evidence.ReadFiles(open(t, t.TempDir()), "none")
+	_, _, err := evidence.ReadFiles(open(t, t.TempDir()), "none")
 	sourcetest.Expect(t, err != nil, "there is evidence")
 }
 

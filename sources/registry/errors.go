@@ -1,6 +1,7 @@
 package registry
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"strings"
@@ -50,10 +51,7 @@ func (r *Registry) moved(ctx context.Context, p sources.Provider) (none sources.
 	if err != nil {
 		return none
 	}
-	address := legacy.ID
-	if legacy.MovedTo != "" {
-		address = legacy.MovedTo
-	}
+	address := cmp.Or(legacy.MovedTo, legacy.ID)
 	if strings.Count(address, "/") != 1 {
 		return none
 	}

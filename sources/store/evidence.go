@@ -113,12 +113,11 @@ func (e *Evidence) find(r sources.Release) (_ *kept, now bool, err error) {
 		if now = true; e.Dir == nil {
 			return nil, sources.ErrNotFound
 		}
-		files, err := evidence.ReadFiles(e.Dir, e.Path(r))
+		files, s, err := evidence.ReadFiles(e.Dir, e.Path(r))
 		if err != nil {
 			return nil, err
 		}
-		s, err := files.Signed()
-		return &kept{s, files, map[string]resolved{}}, err
+		return &kept{s, files, map[string]resolved{}}, nil
 	})
 	if err != nil && !errors.Is(err, sources.ErrNotFound) {
 		e.Forget(r)
