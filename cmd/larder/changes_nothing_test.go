@@ -100,7 +100,7 @@ func TestChangesNothing(t *testing.T) {
 // time of that directory.
 func (m *diskMachine) everything() diskState {
 	m.t.Helper()
-	all := diskStateOf(m.t, m.dir)
+	all := diskStateOf(m.t, m.base)
 	delete(all, "tmp")
 	return all
 }

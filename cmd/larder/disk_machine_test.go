@@ -47,8 +47,7 @@ const (
 //	packages.tar  a cache export with widget 1.2.0
 //	outside/      files of a person, which are none of Larder's business
 type diskMachine struct {
-	t   testing.TB
-	dir string
+	ground
 	env []string
 
 	watch func(pid int) (stop func() string) // returns why it killed the process, if it did
@@ -95,8 +94,7 @@ func newMachineIn(t testing.TB, w *sourcetest.World) *diskMachine {
 	if runtime.GOOS != "linux" {
 		t.Skip("certificates come from SSL_CERT_FILE")
 	}
-	m := &diskMachine{t: t, dir: sourcetest.MemoryDir(t)}
-	m.env = append(m.env, w.Network()...)
+	m := &diskMachine{ground: ground{t, w, sourcetest.MemoryDir(t)}, env: w.Network()}
 	m.mkdir("home")
 	m.mkdir("tmp")
 	return m
@@ -122,8 +120,8 @@ func (m *diskMachine) use() *diskMachine {
 // copied returns a copy of the machine for one test.
 func (m *diskMachine) copied(t testing.TB) *diskMachine {
 	t.Helper()
-	c := &diskMachine{t: t, dir: sourcetest.MemoryDir(t), env: m.env}
-	out, err := exec.Command("cp", "-a", m.dir+"/.", c.dir).CombinedOutput()
+	c := &diskMachine{ground: ground{t, m.world, sourcetest.MemoryDir(t)}, env: m.env}
+	out, err := exec.Command("cp", "-a", m.base+"/.", c.base).CombinedOutput()
 	sourcetest.Require(t, err == nil, "%v: %s", err, out)
 	return c
 }
@@ -156,10 +154,10 @@ func (m *diskMachine) run(args string, env ...string) ending {
 // command returns a command line of larder on this machine.
 func (m *diskMachine) command(ctx context.Context, args string, env ...string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, "larder", strings.Fields(args)...)
-	cmd.Dir = m.dir
+	cmd.Dir = m.base
 	cmd.Env = append([]string{"PATH=" + os.Getenv("PATH"), "HOME=" + m.path("home"), "TMPDIR=" + m.path("tmp")}, m.env...)
 	for _, assignment := range env {
-		cmd.Env = append(cmd.Env, strings.ReplaceAll(assignment, "DIR", m.dir))
+		cmd.Env = append(cmd.Env, strings.ReplaceAll(assignment, "DIR", m.base))
 	}
 	return cmd
 }
@@ -170,38 +168,11 @@ func (m *diskMachine) succeeds(args string) {
 	sourcetest.Require(m.t, e.status == 0, "larder %s: %s", args, e)
 }
 
-func (m *diskMachine) must(err error) {
-	m.t.Helper()
-	sourcetest.Check(m.t, err)
-}
-
-func (m *diskMachine) path(name string) string {
-	if filepath.IsAbs(name) {
-		return name
-	}
-	return filepath.Join(m.dir, filepath.FromSlash(name))
-}
-
-func (m *diskMachine) mkdir(name string) { m.t.Helper(); m.must(os.MkdirAll(m.path(name), 0o755)) }
-
-func (m *diskMachine) chmod(name string, mode fs.FileMode) {
-	m.t.Helper()
-	m.must(os.Chmod(m.path(name), mode))
-}
-
-func (m *diskMachine) remove(name string) { m.t.Helper(); m.must(os.RemoveAll(m.path(name))) }
-
 // forget removes the plugin cache, and the records of all packages.
 func (m *diskMachine) forget() {
 	m.t.Helper()
 	m.remove(pluginCache)
 	m.remove(recordsHome)
-}
-
-func (m *diskMachine) write(name, text string) {
-	m.t.Helper()
-	m.mkdir(filepath.Dir(m.path(name)))
-	m.must(os.WriteFile(m.path(name), []byte(text), 0o644))
 }
 
 // plant puts a person's files into a directory. Some have names that Larder uses for its own

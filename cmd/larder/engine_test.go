@@ -3,9 +3,7 @@ package main
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io/fs"
 	"maps"
 	"os"
 	"os/exec"
@@ -23,19 +21,12 @@ import (
 // What Larder has installed, engines accept as it is: they download nothing and change nothing. That is
 // on record. The engine on PATH also runs the provider.
 
-const (
-	testProvider = "example.test/acme/widget"
-	testPackage  = testProvider + "/1.2.0/" + runtime.GOOS + "_" + runtime.GOARCH
-)
-
 // A workplace is a root module on a machine of its own, and the programs that run there.
 type workplace struct {
-	t         *testing.T
-	world     *sourcetest.World
+	ground
 	engine    sources.Engine
 	terraform string // the path of the engine, if it runs
 	judge     *judge // what it does on record, if it doesn't
-	base      string // everything is in it
 	dir       string // the root module's
 	env       []string
 }
@@ -46,25 +37,26 @@ func newWorkplace(t *testing.T, engine sources.Engine, methods ...string) *workp
 	t.Helper()
 	onlyRecorded(t)
 	executable := sourcetest.ReadFile(t, sourcetest.Provider(t))
-	return furnished(&workplace{t: t, engine: engine, terraform: sourcetest.OnPath(t, string(engine))}, string(executable), methods)
+	w := &workplace{ground: groundFor(t), engine: engine, terraform: sourcetest.OnPath(t, string(engine))}
+	return w.furnished(string(executable), methods)
 }
 
 // newJudged makes a workplace for an engine whose runs are on record, under the name of the situation.
 func newJudged(t *testing.T, p engineRelease, name string, methods ...string) *workplace {
 	t.Helper()
-	return furnished(&workplace{t: t, engine: p.Engine, judge: newJudge(t, p, "accept", name, nil)}, "runs\n", methods)
+	w := &workplace{ground: groundFor(t), engine: p.Engine, judge: newJudge(t, p, "accept", name, nil)}
+	return w.furnished("runs\n", methods)
 }
 
-func furnished(w *workplace, executable string, methods []string) *workplace {
+func (w *workplace) furnished(executable string, methods []string) *workplace {
 	w.t.Helper()
-	w.world, w.base = sourcetest.New(w.t), w.t.TempDir()
 	w.dir = filepath.Join(w.base, "root")
-	w.world.Add(testProvider, "1.2.0", sourcetest.Release{
+	w.world.Add(widgetDir, "1.2.0", sourcetest.Release{
 		Platforms: []string{runtime.GOOS + "_" + runtime.GOARCH},
 		Protocols: []string{"6.0"},
 		Files:     map[string]string{"terraform-provider-widget_v1.2.0": executable, "LICENSE": "yes\n"},
 	})
-	w.world.Add(testProvider, "2.0.0-beta1")
+	w.world.Add(widgetDir, "2.0.0-beta1")
 	w.write("root/main.tf", `
 terraform {
   required_providers {
@@ -83,19 +75,6 @@ resource "widget_thing" "b" {
 `)
 	w.env = append([]string{"PATH=" + os.Getenv("PATH"), "HOME=" + filepath.Join(w.base, "home")}, w.world.Env(methods...)...)
 	return w
-}
-
-func (w *workplace) must(err error) {
-	w.t.Helper()
-	sourcetest.Check(w.t, err)
-}
-
-func (w *workplace) path(name string) string { return filepath.Join(w.base, name) }
-
-func (w *workplace) write(name, text string) {
-	w.t.Helper()
-	w.must(os.MkdirAll(filepath.Dir(w.path(name)), 0o755))
-	w.must(os.WriteFile(w.path(name), []byte(text), 0o644))
 }
 
 // run runs a program in the root module and returns what it says. Larder runs in a worker, unless it starts a program.
@@ -164,65 +143,25 @@ func (w *workplace) downloaded() []sourcetest.Request {
 	})
 }
 
-// A snapshot contains files by path.
-type snapshot map[string]snapped
-
-type snapped struct {
-	fs.FileInfo
-	target string // of a symlink
-}
-
-// snapshot records installed packages, lock file and caches.
-func (w *workplace) snapshot() snapshot {
+// snapshot records installed packages, lock file and caches. When a directory was changed does not count, as the
+// engines try whether they can write to one. Nor do the empty files that OpenTofu locks.
+func (w *workplace) snapshot() diskState {
 	w.t.Helper()
-	all := snapshot{}
-	installed := filepath.Join(w.dir, ".terraform", "providers")
-	for _, dir := range []string{installed, w.lockFile(), w.path("cache"), w.path("home/.cache")} {
-		w.must(filepath.WalkDir(dir, func(name string, _ fs.DirEntry, err error) error {
-			if errors.Is(err, fs.ErrNotExist) {
-				return nil
-			}
-			info, err := os.Lstat(name)
-			target, _ := os.Readlink(name)
-			all[name] = snapped{info, target}
-			return err
-		}))
-	}
-	return all
-}
-
-// since lists what is different from an earlier snapshot. When a directory was
-// changed does not count, as the engines try whether they can write to one. Nor do
-// the empty files that OpenTofu locks.
-func (s snapshot) since(before snapshot) []string {
-	var all []string
-	for name := range before {
-		if _, ok := s[name]; !ok {
-			all = append(all, name+" is gone")
-		}
-	}
-	for name, now := range s {
-		was, ok := before[name]
-		if !ok && strings.HasSuffix(name, "/"+runtime.GOOS+"_"+runtime.GOARCH+".lock") && now.Size() == 0 {
-			continue
-		}
-		same := ok && os.SameFile(was.FileInfo, now.FileInfo) && was.Mode() == now.Mode() && was.target == now.target &&
-			(now.IsDir() || was.Size() == now.Size() && was.ModTime().Equal(now.ModTime()))
-		if !same {
-			all = append(all, name+" is new or changed")
+	all, dirs := diskStateOf(w.t, w.base), []string{w.path(w.dir, ".terraform/providers"), w.lockFile(), w.path("cache"), w.path("home/.cache")}
+	maps.DeleteFunc(all, func(name, state string) bool {
+		counts := func(dir string) bool { return atOrBelow(dir, w.path(name)) }
+		locks := strings.HasSuffix(name, "/"+ownPlatform+".lock") && strings.Contains(state, " 0 bytes ")
+		return locks || !slices.ContainsFunc(dirs, counts)
+	})
+	for name, state := range all {
+		if kind, _, _ := strings.Cut(state, " "); kind[0] == 'd' {
+			all[name] = kind
 		}
 	}
 	return all
 }
 
 func (w *workplace) lockFile() string { return filepath.Join(w.dir, ".terraform.lock.hcl") }
-
-func (w *workplace) locked() string {
-	w.t.Helper()
-	text, err := os.ReadFile(w.lockFile())
-	w.must(err)
-	return string(text)
-}
 
 // accepts lets the engine initialize what has been installed, and wants nothing
 // to come of it.
@@ -234,7 +173,7 @@ func (w *workplace) accepts(env []string, args ...string) {
 	if made := w.downloaded(); len(made) > 0 {
 		w.t.Errorf("init downloads %v\n%s", made, out)
 	}
-	if !strings.Contains(out, "Using previously-installed "+testProvider+" v1.2.0") {
+	if !strings.Contains(out, "Using previously-installed "+widgetDir+" v1.2.0") {
 		w.t.Errorf("init finds something to do:\n%s", out)
 	}
 	changes := w.snapshot().since(before)
@@ -337,7 +276,7 @@ func TestSharesTheCacheWithEngines(t *testing.T) {
 				} else {
 					w.init(env)
 				}
-				lock := w.locked()
+				lock := w.read(w.lockFile())
 
 				// Another clone of the same root module.
 				w.must(os.RemoveAll(filepath.Join(w.dir, ".terraform")))
@@ -349,7 +288,7 @@ func TestSharesTheCacheWithEngines(t *testing.T) {
 					w.must(os.RemoveAll(w.path("home")))
 				}
 				w.accepts(env)
-				now := w.locked()
+				now := w.read(w.lockFile())
 				sourcetest.Expect(t, now == lock, "the lock file was\n%s\nand is now\n%s", lock, now)
 			})
 		}
@@ -362,14 +301,13 @@ func TestAcceptsWhatEnginesInstalled(t *testing.T) {
 		t.Parallel()
 		w := newJudged(t, p, "installed by the engine", "direct {}")
 		w.init(nil)
-		before := w.snapshot()
+		settled := func() diskState { return w.snapshot().without("home/.cache") } // it notes there what it has hashed
+		before := settled()
 		w.downloaded()
 		if out := w.install(nil); !strings.Contains(out, "already installed") || len(w.downloaded()) > 0 {
 			t.Errorf("larder finds something to do:\n%s", out)
 		}
-		changes := slices.DeleteFunc(w.snapshot().since(before), func(name string) bool {
-			return strings.Contains(name, ".cache") // it notes what it has hashed
-		})
+		changes := settled().since(before)
 		sourcetest.Expect(t, len(changes) == 0, "larder changes files: %q", changes)
 	})
 }
@@ -395,16 +333,16 @@ func TestEnginesAgreeWithTheLockFile(t *testing.T) {
 		t.Parallel()
 		w := newJudged(t, p, "lock file", "direct {}")
 		w.install(nil)
-		lock := w.locked()
+		lock := w.read(w.lockFile())
 		out := w.tf(nil, "version", "-json")
 		var version struct {
 			Selections map[string]string `json:"provider_selections"`
 		}
 		w.must(json.Unmarshal([]byte(out), &version))
-		want := map[string]string{testProvider: "1.2.0"}
+		want := map[string]string{widgetDir: "1.2.0"}
 		sourcetest.Expect(t, maps.Equal(version.Selections, want), "version finds %v, want %v", version.Selections, want)
 		w.tf(nil, "providers", "lock", "-platform="+runtime.GOOS+"_"+runtime.GOARCH)
-		now := w.locked()
+		now := w.read(w.lockFile())
 		sourcetest.Expect(t, now == lock, "providers lock makes\n%s\nof\n%s", now, lock)
 	})
 }

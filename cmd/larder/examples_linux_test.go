@@ -24,9 +24,7 @@ var exampleMachine = sync.OnceValue(func() *diskMachine {
 	for _, version := range []string{"3.6.0", "3.7.2"} {
 		w.Add("registry.terraform.io/hashicorp/random", version, sourcetest.Release{Platforms: []string{"darwin_arm64", "linux_amd64"}})
 	}
-	for dir := filepath.Dir(w.CAFile); dir != filepath.Clean(os.TempDir()); dir = filepath.Dir(dir) {
-		sourcetest.Check(lasting, os.Chmod(dir, 0o755)) // larder may run as somebody else
-	}
+	openWayTo(lasting, w.CAFile) // larder may run as somebody else
 	m := newMachineIn(lasting, w)
 	const random = "terraform {\n  required_providers {\n    random = {\n      source  = \"hashicorp/random\"\n      version = \"~> 3.6\"\n    }\n  }\n}\n"
 	m.write("main.tf", random)
@@ -59,7 +57,7 @@ func (m *diskMachine) close(names ...string) {
 	}
 	if os.Geteuid() == 0 {
 		m.env = append(slices.Clone(m.env), "LARDER_TEST_USER="+strconv.Itoa(unprivilegedUID))
-		m.must(filepath.WalkDir(m.dir, func(path string, _ fs.DirEntry, err error) error {
+		m.must(filepath.WalkDir(m.base, func(path string, _ fs.DirEntry, err error) error {
 			return errors.Join(err, os.Lchown(path, unprivilegedUID, unprivilegedUID))
 		}))
 	}

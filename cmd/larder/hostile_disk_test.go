@@ -9,7 +9,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -40,12 +39,13 @@ type hostileCommand struct {
 // A hostileSituation is a file on the disk that must not mislead a command.
 type hostileSituation struct {
 	name    string
-	culprit string // path that errors must contain
+	culprit string // path that errors must contain, or several of which one suffices, separated by |
 	arrange func(*diskMachine)
 
 	mine   []string // protected like outside, even where the command may write
 	status []int    // accepted statuses; by default success, failure and findings
 	told   bool     // the culprit is named even if the command succeeds
+	adds   string   // a path at which the command adds files, so that what is there grows
 }
 
 // meets runs a command in a situation. The command must end, must change only its own output,
@@ -57,7 +57,13 @@ func (s hostileSituation) meets(t *testing.T, machine *diskMachine, c hostileCom
 		m.age("outside")
 		before, mine := m.protected(c), m.hold(s.mine)
 		e := m.run(c.args, c.env...)
-		for _, difference := range append(m.protected(c).since(before), mine()...) {
+		after := m.protected(c)
+		if s.adds != "" {
+			after.only(before)
+			_, err := os.Stat(m.path(s.adds))
+			sourcetest.Equal(t, err, nil, "not installed")
+		}
+		for _, difference := range append(after.since(before), mine()...) {
 			t.Error(difference)
 		}
 		right := s.status
@@ -65,7 +71,8 @@ func (s hostileSituation) meets(t *testing.T, machine *diskMachine, c hostileCom
 			right = []int{exitDone, exitFailed, exitFound}
 		}
 		sourcetest.Expect(t, e.killed == "" && slices.Contains(right, e.status), "want exit status %v, got %s", right, e)
-		if (e.status == exitFailed || s.told) && s.culprit != "" && !names(e.output, s.culprit) {
+		named := slices.ContainsFunc(strings.Split(s.culprit, "|"), func(path string) bool { return names(e.output, path) })
+		if (e.status == exitFailed || s.told) && s.culprit != "" && !named {
 			t.Errorf("the output does not name %s: %s", s.culprit, e)
 		}
 	})
@@ -87,7 +94,7 @@ func (m *diskMachine) drawn(t *testing.T, n uint64, c hostileCommand) *diskMachi
 // protected returns the state of all files that a command must not change.
 func (m *diskMachine) protected(c hostileCommand) diskState {
 	m.t.Helper()
-	all := diskStateOf(m.t, m.dir)
+	all := diskStateOf(m.t, m.base)
 	delete(all, ".")
 	return all.without(append([]string{pluginCache, stateHome + "/larder", "tmp"}, c.writes...)...)
 }
@@ -142,10 +149,6 @@ func names(text, path string) bool {
 // linkOut replaces a file or directory with a link to one outside. The target contains the same
 // files, so that following the link succeeds, and a person's files.
 func linkOut(name string) func(*diskMachine) { return linkTo(name, "outside/target") }
-
-// linkIn is like linkOut, with a target in the same cache or mirror: following such a link can do
-// damage too.
-func linkIn(name, top string) func(*diskMachine) { return linkTo(name, top+"/.own") }
 
 func linkTo(name, target string) func(*diskMachine) {
 	return func(m *diskMachine) {
@@ -247,39 +250,36 @@ const (
 	written = 256 << 20
 )
 
-func limited(pid int) (stop func() string) { return limitedTo(memory)(pid) }
+// roomForRaces is how much more memory programs take with the race detector.
+func roomForRaces() int64 {
+	info, ok := debug.ReadBuildInfo()
+	if ok && slices.Contains(info.Settings, debug.BuildSetting{Key: "-race", Value: "true"}) {
+		return 6
+	}
+	return 1
+}
 
-// limitedTo ends a process that uses more memory. It samples the memory, because limits of the
-// system count address space, and Go reserves more of that than it uses. With the race detector
-// the limit is several times higher.
-func limitedTo(bytes int64) func(pid int) (stop func() string) {
-	if info, ok := debug.ReadBuildInfo(); ok {
-		for _, s := range info.Settings {
-			if s.Key == "-race" && s.Value == "true" {
-				bytes *= 6
+// limited ends a process that uses more memory. It samples the memory, because limits of the
+// system count address space, and Go reserves more of that than it uses.
+func limited(pid int) (stop func() string) {
+	_ = unix.Prlimit(pid, unix.RLIMIT_FSIZE, &unix.Rlimit{Cur: written, Max: written}, nil) // it may have ended
+	done, result := make(chan struct{}), make(chan string)
+	go func() {
+		killed, most := "", memory*roomForRaces()
+		for {
+			if n := residentPeak(pid); n > most && killed == "" {
+				killed = fmt.Sprintf("killed as it took %d MB of memory", n>>20)
+				_ = syscall.Kill(pid, syscall.SIGKILL)
+			}
+			select {
+			case <-done:
+				result <- killed
+				return
+			case <-time.After(5 * time.Millisecond):
 			}
 		}
-	}
-	return func(pid int) func() string {
-		_ = unix.Prlimit(pid, unix.RLIMIT_FSIZE, &unix.Rlimit{Cur: written, Max: written}, nil) // it may have ended
-		done, result := make(chan struct{}), make(chan string)
-		go func() {
-			killed := ""
-			for {
-				if n := residentPeak(pid); n > bytes && killed == "" {
-					killed = fmt.Sprintf("killed as it took %d MB of memory", n>>20)
-					_ = syscall.Kill(pid, syscall.SIGKILL)
-				}
-				select {
-				case <-done:
-					result <- killed
-					return
-				case <-time.After(5 * time.Millisecond):
-				}
-			}
-		}()
-		return func() string { close(done); return <-result }
-	}
+	}()
+	return func() string { close(done); return <-result }
 }
 
 var vmHWM = regexp.MustCompile(`VmHWM:\s+(\d+) kB`)
@@ -428,15 +428,19 @@ func TestLinksInTheCache(t *testing.T) {
 		".larder/evidence/" + widgetDir + "/1.0.0", ".larder/lock/example.test/acme",
 		"example.test", "example.test/acme", widgetDir, widgetDir + "/1.0.0", widgetDir + "/1.2.0", widgetDir + "/1.0.0/" + ownPlatform,
 	} {
-		name := pluginCache + "/" + place
 		for _, c := range cacheCommands {
-			hostileSituation{name: place + " leads outside", culprit: name, arrange: linkOut(name)}.meets(t, machine, c)
-			if c.name == "repair" {
-				continue // it is there to quarantine what does not belong in a cache
-			}
-			own := pluginCache + "/.own" // which is no host
-			hostileSituation{name: place + " leads inside", culprit: name, arrange: linkIn(name, pluginCache), mine: []string{own}}.meets(t, machine, c)
+			c.meetsLinks(t, machine, pluginCache, place, pluginCache+"/"+place)
 		}
+	}
+}
+
+// meetsLinks runs the command where a directory in a cache or mirror is a link to one outside of it, or in it.
+// Following such a link can do damage too.
+func (c hostileCommand) meetsLinks(t *testing.T, machine *diskMachine, top, place, culprit string) {
+	name, own := top+"/"+place, top+"/.own" // which is no host
+	hostileSituation{name: name + " leads outside", culprit: culprit, arrange: linkOut(name)}.meets(t, machine, c)
+	if c.name != "repair" { // it is there to quarantine what does not belong in a cache
+		hostileSituation{name: name + " leads inside", culprit: culprit, arrange: linkTo(name, own), mine: []string{own}}.meets(t, machine, c)
 	}
 }
 
@@ -456,15 +460,12 @@ func TestLinksInMirrors(t *testing.T) {
 			".larder/evidence/" + widgetDir + "/1.0.0",
 			"example.test", "example.test/acme", widgetDir,
 		}, mirror.places...) {
-			name := mirror.dir + "/" + place
 			for _, c := range mirror.commands {
-				culprit := name
+				culprit := mirror.dir + "/" + place
 				if !slices.Contains(c.writes, mirror.dir) {
 					culprit = "" // a command that only reads may find nothing there, as engines do
 				}
-				hostileSituation{name: name + " leads outside", culprit: culprit, arrange: linkOut(name)}.meets(t, machine, c)
-				own := mirror.dir + "/.own" // which is no host
-				hostileSituation{name: name + " leads inside", culprit: culprit, arrange: linkIn(name, mirror.dir), mine: []string{own}}.meets(t, machine, c)
+				c.meetsLinks(t, machine, mirror.dir, place, culprit)
 			}
 		}
 	}
@@ -516,30 +517,6 @@ var copying = []hostileCommand{
 		fromMirror("usb")(m)
 		m.run("--chdir work install --config ../mirror.tfrc")
 	}, writes: []string{"out.tar"}},
-}
-
-// A cache or a mirror may itself be a link: users keep it on another disk in this way.
-func TestLinksThatAreFollowed(t *testing.T) {
-	machine := hostileGround(t)
-	for _, c := range cacheCommands {
-		c.writes = append(slices.Clone(c.writes), "disk")
-		hostileSituation{name: "cache", arrange: moved(pluginCache), status: []int{exitDone}}.meets(t, machine, c)
-	}
-	for _, c := range mirrorCommands {
-		c.writes = append(slices.Clone(c.writes), "disk")
-		hostileSituation{name: "mirror", arrange: moved("usb"), status: []int{exitDone, exitFound}}.meets(t, machine, c)
-	}
-}
-
-func moved(name string) func(*diskMachine) {
-	return func(m *diskMachine) {
-		m.t.Helper()
-		if _, err := os.Stat(m.path(name)); err != nil {
-			return // the command begins with an empty cache
-		}
-		m.must(os.Rename(m.path(name), m.path("disk")))
-		m.must(os.Symlink(m.path("disk"), m.path(name)))
-	}
 }
 
 // workCommands are the commands that keep their state outside of the cache, or read a working
@@ -680,46 +657,27 @@ func TestLinkedDataDirectory(t *testing.T) {
 	for _, place := range []string{"work/.terraform", "work/.terraform/providers"} {
 		at, _ := strings.CutPrefix(installedWidget, place)
 		at = "outside/target" + at
+		older := filepath.Dir(filepath.Dir(installedWidget)) + "/1.0.0/" + ownPlatform + "/file"
+		// Not written through the hard links that the copy has kept.
+		own := func(m *diskMachine) {
+			m.remove(installedWidget)
+			m.must(os.CopyFS(m.path(installedWidget), os.DirFS(machine.path(installedWidget))))
+		}
 		for _, c := range installing {
-			for _, s := range []struct {
-				name    string
-				arrange func(*diskMachine)
-				adds    bool // the package, so what is there grows
-				status  []int
-			}{
-				{"nothing else there", with(bare, linkOut(place)), true, []int{exitDone}},
-				{"another version there", with(put(filepath.Dir(filepath.Dir(installedWidget))+"/1.0.0/"+ownPlatform+"/file", "a file"), without(filepath.Dir(installedWidget)), linkOut(place)), true, []int{exitDone}},
-				{"installed there", linkOut(place), true, []int{exitDone}},
-				{"another package there", with(without(installedWidget), put(installedWidget+"/file", "a file"), linkOut(place)), false, []int{exitFailed}},
-				{"changed there", with(put(installedWidget+"/more", "a file"), linkOut(place)), false, []int{exitFailed}},
-				{"a file there", with(without(installedWidget), put(installedWidget, "a file"), linkOut(place)), false, []int{exitFailed}},
-				{"a link there", with(bare, linkTo(installedWidget, "outside/target2"), linkOut(place)), false, []int{exitFailed}},
+			for _, s := range []hostileSituation{
+				{name: "nothing else there", arrange: bare, adds: at},
+				{name: "another version there", arrange: with(put(older, "a file"), without(filepath.Dir(installedWidget))), adds: at},
+				{name: "installed there", arrange: with(), adds: at},
+				{name: "another package there", arrange: with(without(installedWidget), put(installedWidget+"/file", "a file"))},
+				{name: "changed there", arrange: put(installedWidget+"/more", "a file")},
+				{name: "a file there", arrange: with(without(installedWidget), put(installedWidget, "a file"))},
+				{name: "a link there", arrange: with(bare, linkTo(installedWidget, "outside/target2"))},
 			} {
-				t.Run(place+"/"+s.name+"/"+c.name, func(t *testing.T) {
-					m := machine.drawn(t, 60, c)
-					// Not written through the hard links that the copy has kept.
-					m.remove(installedWidget)
-					m.must(os.CopyFS(m.path(installedWidget), os.DirFS(machine.path(installedWidget))))
-					s.arrange(m)
-					m.age("outside")
-					before := m.protected(c)
-					e := m.run(c.args)
-					after := m.protected(c)
-					if s.adds {
-						after.only(before)
-						_, err := os.Stat(m.path(at))
-						sourcetest.Equal(t, err, nil, "not installed")
-					}
-					for _, difference := range after.since(before) {
-						t.Error(difference)
-					}
-					if e.killed != "" || !slices.Contains(s.status, e.status) {
-						t.Errorf("want exit status %v, got %s", s.status, e)
-					}
-					if e.status == exitFailed && !names(e.output, installedWidget) && !names(e.output, place) {
-						t.Errorf("the error names neither %s nor %s: %s", place, installedWidget, e)
-					}
-				})
+				s.name, s.arrange, s.status = place+"/"+s.name, with(own, s.arrange, linkOut(place)), []int{exitDone}
+				if s.adds == "" {
+					s.status, s.culprit = []int{exitFailed}, installedWidget+"|"+place
+				}
+				s.meets(t, machine, c)
 			}
 		}
 	}
@@ -804,7 +762,7 @@ func recordsIn(m *diskMachine, dir string) []string {
 		if err != nil || d.IsDir() {
 			return err
 		}
-		rest, err := filepath.Rel(m.dir, name)
+		rest, err := filepath.Rel(m.base, name)
 		if !strings.Contains(rest, "gadget") && !strings.Contains(rest, "/1.0.0") {
 			all = append(all, rest)
 		}
@@ -1147,7 +1105,7 @@ func TestCopiesAreNoMoreReadable(t *testing.T) {
 				if copies {
 					sourcetest.Equal(t, e.status, exitDone, e)
 				}
-				m.hides(place)
+				m.hidesFrom(place.allowed, "outside", place.mirror)
 			})
 		}
 	}
@@ -1188,7 +1146,7 @@ func TestLinksOutOfCheckouts(t *testing.T) {
 					bare(m)
 					m.forget()
 					m.remove("work/.terraform.lock.hcl")
-					m.write("home/.terraformrc", strings.ReplaceAll(config, "DIR", m.dir))
+					m.write("home/.terraformrc", strings.ReplaceAll(config, "DIR", m.base))
 					arrange(m)
 					e := m.run("--chdir work install" + flags)
 					sourcetest.Expect(t, e.killed == "" && e.status <= exitFound, "%v", e)
@@ -1228,22 +1186,16 @@ func sharing(mirror string) []hostileCommand {
 	return all
 }
 
-// hides reports copies of the hidden text with more permissions than allowed. A file in a
+// hidesFrom reports copies of the hidden text with more permissions than allowed, besides the originals. A file in a
 // directory that a user cannot enter is unreadable for that user.
-func (m *diskMachine) hides(place secret) {
-	m.t.Helper()
-	m.hidesFrom(place.allowed, "outside", place.mirror)
-}
-
-// hidesFrom is hides for everything but the originals.
 func (m *diskMachine) hidesFrom(allowed fs.FileMode, originals ...string) {
 	m.t.Helper()
-	m.must(filepath.WalkDir(m.dir, func(name string, d fs.DirEntry, err error) error {
+	m.must(filepath.WalkDir(m.base, func(name string, d fs.DirEntry, err error) error {
 		if err != nil || !d.Type().IsRegular() || slices.ContainsFunc(originals, func(at string) bool { return atOrBelow(m.path(at), name) }) {
 			return err
 		}
 		mode := fs.FileMode(0o777)
-		for path := name; path != m.dir; path = filepath.Dir(path) {
+		for path := name; path != m.base; path = filepath.Dir(path) {
 			info, err := os.Stat(path)
 			if err != nil {
 				return err
@@ -1255,7 +1207,7 @@ func (m *diskMachine) hidesFrom(allowed fs.FileMode, originals ...string) {
 			}
 		}
 		if mode&0o044&^allowed != 0 && holdsHidden(name) {
-			m.t.Errorf("%s has what the original hides, and others may read it", strings.TrimPrefix(name, m.dir))
+			m.t.Errorf("%s has what the original hides, and others may read it", strings.TrimPrefix(name, m.base))
 		}
 		return nil
 	}))
@@ -1270,22 +1222,7 @@ func holdsHidden(name string) bool {
 	if at := bytes.Index(text, []byte("PK\x03\x04")); at >= 0 { // also in a tar
 		text = text[at:]
 	}
-	z, err := zip.NewReader(bytes.NewReader(text), int64(len(text)))
-	if err != nil {
-		return false
-	}
-	for _, file := range z.File {
-		r, err := file.Open()
-		if err != nil {
-			continue
-		}
-		content, _ := io.ReadAll(r)
-		r.Close()
-		if bytes.Contains(content, []byte(hidden)) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(unzipped(text), func(file []byte) bool { return bytes.Contains(file, []byte(hidden)) })
 }
 
 // An interruption ends the wait for any lock, even if the file for the name of the lock's holder

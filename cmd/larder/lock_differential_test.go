@@ -3,7 +3,6 @@ package main
 import (
 	"encoding/json"
 	"fmt"
-	"os"
 	"regexp"
 	"slices"
 	"strings"
@@ -59,13 +58,9 @@ func (l *lockTrial) hold(c *court) {
 		c.world.Registry.Hide(l.HiddenAt)
 		c.world.Mirror.Hide(l.HiddenAt)
 	}
-	var want, got verdictOfRun
+	var want, got outcome
 	c.lay(from.method)
-	args := theirArgs(c.Platforms, "providers", "lock")
-	if from.flag != "" {
-		args = append(args, from.flag)
-	}
-	want.output, want.status = c.engine(append(args, l.Arguments...)...)
+	want.output, want.status = c.engine(slices.Concat(theirArgs(c.Platforms, "providers", "lock"), from.flags, l.Arguments)...)
 	theirs := c.read(c.lockFile())
 	c.lay(from.method)
 	got.output, got.status = c.run(append(c.ourArgs("lock", "--cache", c.path("cache")), l.Arguments...)...)
@@ -87,7 +82,7 @@ func (l *lockTrial) hold(c *court) {
 		after = append(after, l.check(c, from, theirs)...)
 	}
 	if len(after) > 0 && !l.twofold() && c.judge.complete() {
-		c.Errorf("%s\n%s", strings.Join(after, "\n"), inFull(l)) // not explained by a deviation
+		c.t.Errorf("%s\n%s", strings.Join(after, "\n"), inFull(l)) // not explained by a deviation
 	}
 	differences = append(differences, after...)
 	c.settle(differences, []excuse{
@@ -159,10 +154,10 @@ func (l *lockTrial) followUp(c *court, locked string) []string {
 			all = append(all, fmt.Sprintf("larder lock again, %d:\n%s\nlock file:\n%s", status, out, c.read(c.lockFile())))
 		}
 	}
-	if l.Arguments != nil || l.HiddenAt != "" || len(c.Platforms) > 0 && !slices.Contains(c.Platforms, here) {
+	if l.Arguments != nil || l.HiddenAt != "" || len(c.Platforms) > 0 && !slices.Contains(c.Platforms, ownPlatform) {
 		return all // init needs more, or something else
 	}
-	c.must(os.RemoveAll(c.path("work", ".terraform")))
+	c.remove("work/.terraform")
 	out, status := c.engine("init", "-input=false", "-no-color", "-lockfile=readonly")
 	if status != 0 || strings.Contains(unwrapped(out), "not updated") && !l.hasHash("unknown") {
 		all = append(all, fmt.Sprintf("%s init, %d:\n%s", c.Engine, status, out))

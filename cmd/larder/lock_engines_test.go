@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"maps"
 	"os"
 	"path/filepath"
@@ -106,13 +107,13 @@ func TestLocksAsEitherEngine(t *testing.T) {
 
 func (c lockCase) locks(t *testing.T, p engineRelease) {
 	engine := p.Engine
-	w := newLockWorkplace(t, p, c)
+	w, flags := newLockWorkplace(t, p, c)
 	c.prepare(w)
-	_, theirStatus := w.theirs(nil, slices.Concat([]string{"providers", "lock"}, theirFlags(c, w), c.args)...)
-	theirs := w.lockText()
+	_, theirStatus := w.theirs(nil, slices.Concat([]string{"providers", "lock"}, flagsFor("-platform=", c.platforms), flags, []string{"-no-color"}, c.args)...)
+	theirs := w.read(w.lockFile())
 	c.prepare(w)
-	_, ourErr := w.run(nil, "larder", slices.Concat([]string{"lock", "--engine", string(engine)}, platformFlags(c, "--platform="), c.args)...)
-	ours := w.lockText()
+	_, ourErr := w.run(nil, "larder", slices.Concat([]string{"lock", "--engine", string(engine)}, flagsFor("--platform=", c.platforms), c.args)...)
+	ours := w.read(w.lockFile())
 	switch {
 	case (theirStatus != 0) != c.fails:
 		t.Fatalf("%s: exit status %d", engine, theirStatus)
@@ -134,9 +135,10 @@ func (c lockCase) locks(t *testing.T, p engineRelease) {
 	sourcetest.Expect(t, !strings.Contains(out, "not updated"), "init has something to add:\n%s", out)
 }
 
-// newLockWorkplace publishes the packages of the cases, and configures the method.
-func newLockWorkplace(t *testing.T, p engineRelease, c lockCase) *workplace {
-	w := &workplace{t: t, judge: newJudge(t, p, "lock-cases", c.name, nil), engine: p.Engine, world: sourcetest.New(t), base: t.TempDir()}
+// newLockWorkplace publishes the packages of the cases, and configures the method. It returns the flags of providers
+// lock for this method.
+func newLockWorkplace(t *testing.T, p engineRelease, c lockCase) (w *workplace, flags []string) {
+	w = &workplace{ground: groundFor(t), judge: newJudge(t, p, "lock-cases", c.name, nil), engine: p.Engine}
 	w.dir = filepath.Join(w.base, "root")
 	for _, version := range []string{"1.0.0", "1.1.0", "1.2.0", "2.0.0-beta1"} {
 		w.world.Add("example.test/acme/widget", version, onFour)
@@ -146,38 +148,9 @@ func newLockWorkplace(t *testing.T, p engineRelease, c lockCase) *workplace {
 	w.world.Add("example.test/acme/roomy", "1.0.0", sourcetest.Release{Platforms: fourPlatforms, Files: map[string]string{
 		"terraform-provider-roomy_v1.0.0": "runs\n", "docs/": "", "docs/README": "read me\n",
 	}})
-	method := "direct {}"
-	switch c.method {
-	case "packed":
-		w.world.WritePacked(w.path("mirror"))
-		method = `filesystem_mirror { path = "` + w.path("mirror") + `" }`
-	case "unpacked":
-		w.world.WriteUnpacked(w.path("mirror"))
-		method = `filesystem_mirror { path = "` + w.path("mirror") + `" }`
-	case "network":
-		method = `network_mirror { url = "` + w.world.Mirror.MirrorURL() + `" }`
-	}
-	w.env = append([]string{"PATH=" + os.Getenv("PATH"), "HOME=" + w.path("home")}, w.world.Env(method)...)
-	return w
-}
-
-func theirFlags(c lockCase, w *workplace) []string {
-	flags := platformFlags(c, "-platform=")
-	switch c.method {
-	case "packed", "unpacked":
-		flags = append(flags, "-fs-mirror="+w.path("mirror"))
-	case "network":
-		flags = append(flags, "-net-mirror="+w.world.Mirror.MirrorURL())
-	}
-	return append(flags, "-no-color")
-}
-
-func platformFlags(c lockCase, flag string) []string {
-	var flags []string
-	for _, p := range c.platforms {
-		flags = append(flags, flag+p)
-	}
-	return flags
+	from := w.place(c.method, w.path("mirror"))
+	w.env = append([]string{"PATH=" + os.Getenv("PATH"), "HOME=" + w.path("home")}, w.world.Env(from.method)...)
+	return w, from.flags
 }
 
 // start returns the initial lock file.
@@ -185,12 +158,12 @@ func (c lockCase) start(engine sources.Engine) string {
 	if c.lock == "" {
 		return ""
 	}
-	return "# This file is maintained automatically by \"" + string(engine) + " init\".\n# Manual edits may be lost in future updates.\n\n" + c.lock
+	return lockHeader(engine) + "\n" + c.lock
 }
 
 // prepare creates the root module again.
 func (c lockCase) prepare(w *workplace) {
-	w.must(os.RemoveAll(w.dir))
+	w.remove(w.dir)
 	needs := c.needs
 	if needs == nil {
 		needs = []string{"widget", "gadget"}
@@ -206,24 +179,24 @@ func (c lockCase) prepare(w *workplace) {
 	}
 }
 
-// lockText returns the lock file, or an empty string if there is none.
-func (w *workplace) lockText() string {
-	text, err := os.ReadFile(w.lockFile())
-	if !os.IsNotExist(err) {
-		w.must(err)
-	}
-	return string(text)
-}
-
 // requiring is the configuration of a module that requires providers, each
 // with its constraints.
 func requiring(providers ...string) string {
+	return requiringEach("example.test/acme/", func(_ int, name string) string { return name }, providers)
+}
+
+// requiringAddresses is the same for addresses of providers.
+func requiringAddresses(providers ...string) string {
+	return requiringEach("", func(i int, _ string) string { return fmt.Sprint("p", i) }, providers)
+}
+
+func requiringEach(prefix string, local func(i int, name string) string, providers []string) string {
 	text := "terraform {\n  required_providers {\n"
-	for _, p := range providers {
+	for i, p := range providers {
 		name, constraints, _ := strings.Cut(p, " ")
-		text += "    " + name + " = {\n      source = \"example.test/acme/" + name + "\"\n"
+		text += fmt.Sprintf("    %s = {\n      source = %q\n", local(i, name), prefix+name)
 		if constraints != "" {
-			text += "      version = \"" + constraints + "\"\n"
+			text += fmt.Sprintf("      version = %q\n", constraints)
 		}
 		text += "    }\n"
 	}

@@ -79,7 +79,7 @@ func (m *mirrorTrial) hold(c *court) {
 	if m.HiddenAt != "" {
 		c.world.Registry.Hide(m.HiddenAt)
 	}
-	var want, got verdictOfRun
+	var want, got outcome
 	m.restore(c)
 	want.output, want.status = c.engine(m.theirs(c)...)
 	theirs := m.look(c)
@@ -101,7 +101,7 @@ func (m *mirrorTrial) hold(c *court) {
 	if len(after) > 0 && !c.judge.complete() {
 		differences = append(differences, after...) // perhaps an older release can't read a key
 	} else if len(after) > 0 {
-		c.Errorf("%s\n%s", strings.Join(after, "\n"), inFull(m)) // not explained by a deviation
+		c.t.Errorf("%s\n%s", strings.Join(after, "\n"), inFull(m)) // not explained by a deviation
 	}
 	c.settle(differences, []excuse{
 		{"Lock files that lack providers", func() bool {
@@ -132,22 +132,19 @@ func (m *mirrorTrial) dir(c *court) string { return c.path("mirror") }
 // makePrior makes the mirror as programs find it.
 func (m *mirrorTrial) makePrior(c *court) {
 	c.lay("direct {}")
-	c.must(os.MkdirAll(c.path("before"), 0o755))
+	c.mkdir("before")
 	switch m.Prior {
 	case "engine":
 		c.engine(append(theirArgs(m.PriorPlatforms, "providers", "mirror"), c.path("before"))...)
 	case "larder":
 		args := []string{"mirror", "sync", c.path("before"), "--engine", string(c.Engine), "--cache", c.path("cold")}
-		for _, p := range m.PriorPlatforms {
-			args = append(args, "--platform", p)
-		}
-		c.run(args...)
+		c.run(append(args, flagsFor("--platform=", m.PriorPlatforms)...)...)
 	}
 	if m.Damaged {
 		archives, err := filepath.Glob(c.path("before", "*", "*", "*", "*.zip"))
 		c.must(err)
 		for _, name := range archives[:min(1, len(archives))] {
-			data := sourcetest.ReadFile(c, name)
+			data := sourcetest.ReadFile(c.t, name)
 			data[len(data)/2] ^= 1
 			c.must(os.WriteFile(name, data, 0o644))
 		}
@@ -164,7 +161,7 @@ func (m *mirrorTrial) makePrior(c *court) {
 
 // restore makes the mirror what it was before.
 func (m *mirrorTrial) restore(c *court) {
-	c.must(os.RemoveAll(m.dir(c)))
+	c.remove(m.dir(c))
 	c.must(os.CopyFS(m.dir(c), os.DirFS(c.path("before"))))
 }
 
@@ -343,13 +340,13 @@ func (s shelfful) equal(t shelfful) bool {
 
 // install installs from the mirror with the engine.
 func (m *mirrorTrial) install(c *court, method string) []string {
-	if len(c.Platforms) > 0 && !slices.Contains(c.Platforms, here) {
+	if len(c.Platforms) > 0 && !slices.Contains(c.Platforms, ownPlatform) {
 		return nil
 	}
 	c.lay(method)
 	switch {
 	case m.NoLockFile:
-		c.must(os.RemoveAll(c.lockFile()))
+		c.remove(c.lockFile())
 	case c.LockedBy != "" || m.twofold() || m.hasHash("wrong h1", "wrong zh", "other h1", "other zh"):
 		c.write(c.lockFile(), regexp.MustCompile(`(?s)  hashes = \[.*?\]\n`).ReplaceAllString(c.lock, ""))
 	}

@@ -10,7 +10,6 @@ import (
 	"net/http/httptest"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"runtime"
 	"strings"
 	"testing"
@@ -58,29 +57,26 @@ func TestOddServers(t *testing.T) {
 
 // install installs a provider from a world with the oddity.
 func (o oddity) install(t *testing.T, program string, args ...string) (string, error) {
-	world := sourcetest.New(t)
-	world.Add(testProvider, "1.0.0", sourcetest.Release{Platforms: []string{runtime.GOOS + "_" + runtime.GOARCH}, Size: 200_000, EditDownload: o.edit})
+	g := requiringWidget(t, sourcetest.Release{Size: 200_000, EditDownload: o.edit})
 	if o.serve != nil {
 		serve := o.serve()
-		world.Registry.Wrap(func(own http.Handler) http.Handler {
+		g.world.Registry.Wrap(func(own http.Handler) http.Handler {
 			return http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) { serve(own, rw, r) })
 		})
 	}
 	if o.tls != nil {
-		world.Registry.ChangeTLS(o.tls)
+		g.world.Registry.ChangeTLS(o.tls)
 	}
-	dir := t.TempDir()
-	sourcetest.Check(t, os.WriteFile(filepath.Join(dir, "main.tf"), []byte(requiring("widget")), 0o644))
-	env := append([]string{"PATH=" + os.Getenv("PATH"), "HOME=" + dir, "TF_REGISTRY_DISCOVERY_RETRY=1"}, world.Env()...)
+	env := g.world.Env()
 	if program == "larder" {
-		out, status := workBoth(t, dir, env, args...)
+		out, status := g.larder(env, args...)
 		if status != exitDone {
 			return out, fmt.Errorf("exit status %d", status)
 		}
 		return out, nil
 	}
 	cmd := exec.CommandContext(t.Context(), program, args...)
-	cmd.Dir, cmd.Env = dir, env
+	cmd.Dir, cmd.Env = g.base, append(env, "PATH="+os.Getenv("PATH"), "HOME="+g.base, "TF_REGISTRY_DISCOVERY_RETRY=1")
 	out, err := cmd.CombinedOutput()
 	return string(out), err
 }

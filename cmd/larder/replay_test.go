@@ -327,18 +327,26 @@ func (r engineRun) pool(t testing.TB, on ran, bodies [][]byte) map[string][]byte
 	}))
 	for _, body := range bodies {
 		add(body)
-		z, err := zip.NewReader(bytes.NewReader(body), int64(len(body)))
-		if err != nil {
-			continue // it is no archive
-		}
-		for _, f := range z.File {
-			if content, err := f.Open(); err == nil {
-				data, _ := io.ReadAll(content)
-				add(data)
-			}
+		for _, data := range unzipped(body) {
+			add(data)
 		}
 	}
 	return pool
+}
+
+// unzipped returns the files in an archive, or nothing if it is none.
+func unzipped(archive []byte) (files [][]byte) {
+	z, err := zip.NewReader(bytes.NewReader(archive), int64(len(archive)))
+	if err != nil {
+		return nil
+	}
+	for _, f := range z.File {
+		if content, err := f.Open(); err == nil {
+			data, _ := io.ReadAll(content)
+			files = append(files, data)
+		}
+	}
+	return files
 }
 
 // boilerplate matches paragraphs of output that explain the others, or are the same in all situations.

@@ -20,20 +20,13 @@ const (
 
 // A trustSetting is a trust setting of a run.
 type trustSetting struct {
-	name  string
-	flag  string // --trust-key
-	keys  string // trusted_keys in larder/config.hcl
-	worth func(origin sources.Verdict) sources.Verdict
+	name string
+	flag string // --trust-key
+	keys string // trusted_keys in larder/config.hcl
 }
 
-func trusted(sources.Verdict) sources.Verdict         { return sources.SignedByTrusted }
-func asItCame(origin sources.Verdict) sources.Verdict { return origin }
-
 var trustSettings = []trustSetting{
-	{"no key", "", "", asItCame},
-	{"trusted key", publisherKey, "", trusted},
-	{"another trusted key", strangerKey, "", asItCame},
-	{"trusted_keys", "", publisherKey, trusted},
+	{"no key", "", ""}, {"trusted key", publisherKey, ""}, {"another trusted key", strangerKey, ""}, {"trusted_keys", "", publisherKey},
 }
 
 // run runs a command with the setting, and returns the verdicts on widget 1.2.0 that it
@@ -140,7 +133,10 @@ func TestVerdictsFollowTheSettingsOfTheRun(t *testing.T) {
 			exclusive := strings.Contains(try.read, "--offline") && strings.Contains(e.output, "the only trusted keys for this provider are")
 			sourcetest.Expect(t, e.status == 0 || exclusive || refused && (e.status == 1 || e.status == exitFound), "%s", e)
 			sourcetest.Expect(t, !refused || strings.Contains(e.output, "the key did not sign the package") || strings.Contains(e.output, "the key signed none of"), "%s", e)
-			want := try.now.worth(try.origin)
+			want := try.origin
+			if publisherKey == try.now.flag || publisherKey == try.now.keys {
+				want = sources.SignedByTrusted
+			}
 			for _, got := range verdicts {
 				sourcetest.Expect(t, got == want.String(), "got %q, want %q: %s", got, want, e)
 			}
@@ -170,12 +166,12 @@ func (k keeping) stored(fresh *diskMachine, then trustSetting) *diskMachine {
 // evidence returns the files of all evidence on the machine, as text.
 func (m *diskMachine) evidence() string {
 	var all strings.Builder
-	m.must(filepath.WalkDir(m.dir, func(path string, e os.DirEntry, err error) error {
+	m.must(filepath.WalkDir(m.base, func(path string, e os.DirEntry, err error) error {
 		if err != nil || e.IsDir() || !strings.Contains(path, "/.larder/evidence/") {
 			return err
 		}
 		data, err := os.ReadFile(path)
-		fmt.Fprintf(&all, "%s\n%s\n", strings.TrimPrefix(path, m.dir), data)
+		fmt.Fprintf(&all, "%s\n%s\n", strings.TrimPrefix(path, m.base), data)
 		return err
 	}))
 	return all.String()

@@ -3,7 +3,6 @@ package main
 import (
 	"archive/zip"
 	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -104,33 +103,21 @@ type placed struct {
 }
 
 // String is the situation in full.
-func (s *situation) String() string {
-	var b bytes.Buffer
-	e := json.NewEncoder(&b)
-	e.SetEscapeHTML(false)
-	e.SetIndent("", "  ")
-	if err := e.Encode(s); err != nil {
-		return err.Error()
-	}
-	return b.String()
-}
+func (s *situation) String() string { return inFull(s) }
 
 // A scene is a situation on disk and on servers.
 type scene struct {
 	*situation
-	t     *testing.T
-	world *sourcetest.World
-	base  string
-	dir   string // where programs run, in base
+	ground
+	dir string // where programs run, in base
 }
 
 func newScene(t *testing.T, s *situation) *scene {
-	sc := &scene{situation: s, t: t, world: sourcetest.New(t)}
-	sc.base = sourcetest.MemoryDir(t)
+	sc := &scene{situation: s, ground: ground{t, sourcetest.New(t), sourcetest.MemoryDir(t)}}
 	sc.dir = filepath.Join(sc.base, "run")
 	sc.publishAll(false)
-	sc.must(os.MkdirAll(filepath.Join(sc.dir, "work"), 0o755))
-	sc.must(os.MkdirAll(filepath.Join(sc.dir, "home"), 0o755))
+	sc.mkdir("run/work")
+	sc.mkdir("run/home")
 	for _, tree := range s.Trees {
 		sc.plant(tree)
 	}
@@ -255,17 +242,6 @@ func (sc *scene) usesOCI() bool {
 	return false
 }
 
-func (sc *scene) must(err error) {
-	sc.t.Helper()
-	sourcetest.Require(sc.t, err == nil, "situation %d: %v", sc.Seed, err)
-}
-
-func (sc *scene) write(name, text string) {
-	sc.t.Helper()
-	sc.must(os.MkdirAll(filepath.Dir(name), 0o755))
-	sc.must(os.WriteFile(name, []byte(text), 0o644))
-}
-
 // An entry is a file in an archive, or a directory if its name ends in a slash.
 type entry struct {
 	name, text string
@@ -387,21 +363,14 @@ var signings = map[string]func() signing{
 	"no key":      func() signing { return signing{sourcetest.Publisher(), nil} },
 }
 
+// filled returns the platforms of a release.
+func (sc *scene) filled(r published) []string {
+	return strings.Fields(sc.fill(strings.Join(r.Platforms, " ")))
+}
+
 func (sc *scene) publish(r published) {
-	sign := signings[r.Signing]()
 	provider := sc.fill(r.Provider)
-	d := sourcetest.Release{Protocols: r.Protocols, Signer: sign.signer, Keys: sign.keys, EditSums: r.editSums, EditDownload: r.editDownload, Packages: r.Stated}
-	if r.Signing == "broken" {
-		d.EditSignature = func(b []byte) []byte { return b[:len(b)/2] }
-	}
-	if r.Warning != "" {
-		d.Warnings = []string{r.Warning}
-	}
-	for _, platform := range r.Platforms {
-		platform = sc.fill(platform)
-		d.Platforms, d.Archive = []string{platform}, r.archive(platform)
-		sc.world.Add(provider, r.Version, d)
-	}
+	sc.ground.publish(provider, sc.filled(r), r)
 	if sc.usesOCI() && !slices.Contains(r.HiddenBy, "oci") {
 		sc.world.PushOCI(provider + "/" + r.Version + "/*")
 	}
@@ -653,20 +622,7 @@ func (sc *scene) hash(l locked, kind string) []string {
 		return nil
 	}
 	r := sc.Releases[i]
-	var hashes []string
-	for _, platform := range r.Platforms {
-		here := platform == "{platform}"
-		zh, zipH1 := sc.world.Hashes(sc.fill(r.Provider + "/" + r.Version + "/" + platform))
-		switch {
-		case kind == "h1" && here:
-			hashes = append(hashes, r.h1(sc.fill(platform)))
-		case kind == "zh" && here, kind == "others" && !here:
-			hashes = append(hashes, zh)
-		case kind == "h1 of zip" && here && zipH1 != "":
-			hashes = append(hashes, zipH1)
-		}
-	}
-	return hashes
+	return sc.hashes(sc.fill(r.Provider), sc.filled(r), r, kind)
 }
 
 // lockForms are the variants of writeLock.

@@ -3,14 +3,10 @@ package main
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io/fs"
 	"math/rand/v2"
 	"os"
-	"path/filepath"
 	"regexp"
-	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -43,11 +39,8 @@ type stocked struct {
 	Packages bool
 }
 
-// here is the platform of this machine.
-const here = runtime.GOOS + "_" + runtime.GOARCH
-
 // stockedPlatforms are those that releases may have packages for.
-var stockedPlatforms = slices.Compact([]string{here, "darwin_arm64", "linux_arm64", "windows_amd64"})
+var stockedPlatforms = slices.Compact([]string{ownPlatform, "darwin_arm64", "linux_arm64", "windows_amd64"})
 
 // drawTrial draws what is published, required and locked.
 func drawTrial(g *generator, e sources.Engine) trial {
@@ -77,7 +70,7 @@ func (t *trial) drawProvider(g *generator, address string) {
 	versions := append(some(g, []string{"1.0.0", "1.1.0"}, 2), "1.2.0")
 	platforms := stockedPlatforms
 	if g.in(10) {
-		platforms = []string{here}
+		platforms = []string{ownPlatform}
 	}
 	for _, version := range versions {
 		r := stocked{published: published{Provider: address, Version: version, Platforms: platforms, Protocols: []string{"5.0"}}, Packages: g.in(2)}
@@ -152,9 +145,7 @@ func (t trial) twofold() bool {
 // A court contains the files and servers of a trial, where an engine and Larder run.
 type court struct {
 	trial
-	*testing.T
-	world *sourcetest.World
-	base  string
+	ground
 	judge *judge
 	lock  string // the lock file that programs find; empty if there is none
 	notes []string
@@ -166,7 +157,7 @@ func holdTrials[T interface{ hold(c *court) }](t *testing.T, kind string, comple
 	onlyRecorded(t)
 	withEachProgram(t, kind, complete, some, func(t *testing.T, p engineRelease, kind string, seed uint64) (notes []string) {
 		g := &generator{Rand: rand.New(rand.NewPCG(seed, 13)), situation: &situation{Seed: seed}}
-		c := &court{trial: drawTrial(g, p.Engine), T: t, world: sourcetest.New(t), base: sourcetest.MemoryDir(t)}
+		c := &court{trial: drawTrial(g, p.Engine), ground: ground{t, sourcetest.New(t), sourcetest.MemoryDir(t)}}
 		drawn := draw(g, &c.trial)
 		c.judge = newJudge(t, p, kind, fmt.Sprint(seed), drawn)
 		c.publish(false)
@@ -178,60 +169,22 @@ func holdTrials[T interface{ hold(c *court) }](t *testing.T, kind string, comple
 // again reports whether the trial also runs Larder on what it has made itself, which no engine judges. A third of the
 // trials of a sample do, of releases whose records are complete.
 func (c *court) again() bool {
-	return c.judge.complete() && (sourcetest.Thorough() || sourcetest.Draws(c, c.Name()+" again", 3))
-}
-
-func (c *court) must(err error) {
-	c.Helper()
-	sourcetest.Require(c, err == nil, "trial %d: %v", c.Seed, err)
+	return c.judge.complete() && (sourcetest.Thorough() || sourcetest.Draws(c.t, c.t.Name()+" again", 3))
 }
 
 // publish publishes the releases that are out at first, or later.
 func (c *court) publish(later bool) {
 	for _, r := range c.Releases {
-		if r.Later != later {
-			continue
-		}
-		sign := signings[r.Signing]()
-		for _, platform := range r.Platforms {
-			c.world.Add(r.Provider, r.Version, sourcetest.Release{
-				Protocols: r.Protocols, Signer: sign.signer, Keys: sign.keys, EditDownload: r.editDownload, Packages: r.Packages,
-				Platforms: []string{platform}, Archive: r.archive(platform),
-			})
+		if r.Stated = r.Packages; r.Later == later {
+			c.ground.publish(r.Provider, r.Platforms, r.published)
 		}
 	}
-}
-
-func (c *court) path(elements ...string) string {
-	return filepath.Join(append([]string{c.base}, elements...)...)
-}
-
-func (c *court) write(name, text string) {
-	c.must(os.MkdirAll(filepath.Dir(name), 0o755))
-	c.must(os.WriteFile(name, []byte(text), 0o644))
-}
-
-func (c *court) read(name string) string {
-	text, err := os.ReadFile(name)
-	if !errors.Is(err, fs.ErrNotExist) {
-		c.must(err)
-	}
-	return string(text)
 }
 
 // lay makes the root module as programs find it, with a CLI configuration of one method.
 func (c *court) lay(method string) {
-	c.must(os.RemoveAll(c.path("work")))
-	text := "terraform {\n  required_providers {\n"
-	for i, r := range c.Required {
-		address, constraint, _ := strings.Cut(r, " ")
-		text += fmt.Sprintf("    p%d = {\n      source = %q\n", i, address)
-		if constraint != "" {
-			text += fmt.Sprintf("      version = %q\n", constraint)
-		}
-		text += "    }\n"
-	}
-	c.write(c.path("work", "main.tf"), text+"  }\n}\n")
+	c.remove("work")
+	c.write("work/main.tf", requiringAddresses(c.Required...))
 	if c.lock != "" {
 		c.write(c.lockFile(), c.lock)
 	}
@@ -240,7 +193,7 @@ func (c *court) lay(method string) {
 
 // configure writes a CLI configuration with one installation method.
 func (c *court) configure(method string) {
-	c.write(c.path("config.tfrc"), "provider_installation {\n  "+method+"\n}\n")
+	c.write("config.tfrc", "provider_installation {\n  "+method+"\n}\n")
 }
 
 func (c *court) lockFile() string { return c.path("work", ".terraform.lock.hcl") }
@@ -248,8 +201,7 @@ func (c *court) lockFile() string { return c.path("work", ".terraform.lock.hcl")
 // env returns the variables of programs.
 func (c *court) env() []string {
 	env := []string{"PATH=" + os.Getenv("PATH"), "HOME=" + c.path("home"), "TF_REGISTRY_DISCOVERY_RETRY=1", "TF_CLI_CONFIG_FILE=" + c.path("config.tfrc")}
-	env = append(env, c.world.Network()...)
-	return env
+	return append(env, c.world.Network()...)
 }
 
 // engine runs the engine in the root module.
@@ -259,62 +211,36 @@ func (c *court) engine(args ...string) (output string, status int) {
 
 // run runs Larder in the root module.
 func (c *court) run(args ...string) (output string, status int) {
-	return workBoth(c.T, c.path("work"), append(c.env(), asForUsers+"=1"), args...)
+	return workBoth(c.t, c.path("work"), append(c.env(), asForUsers+"=1"), args...)
 }
 
 // ourArgs are the arguments of Larder for the engine, with platforms.
 func (c *court) ourArgs(args ...string) []string {
-	args = append(args, "--engine", string(c.Engine))
-	for _, p := range c.Platforms {
-		args = append(args, "--platform", p)
+	return slices.Concat(args, []string{"--engine", string(c.Engine)}, flagsFor("--platform=", c.Platforms))
+}
+
+// flagsFor returns a flag for each platform.
+func flagsFor(flag string, platforms []string) (flags []string) {
+	for _, p := range platforms {
+		flags = append(flags, flag+p)
 	}
-	return args
+	return flags
 }
 
 // theirArgs are the arguments of the engine, with platforms.
 func theirArgs(platforms []string, args ...string) []string {
-	args = append(args, "-no-color")
-	for _, p := range platforms {
-		args = append(args, "-platform="+p)
-	}
-	return args
+	return slices.Concat(args, []string{"-no-color"}, flagsFor("-platform=", platforms))
 }
-
-// An origin is a source that can be locked from: as an installation method for Larder, and as
-// a flag of providers lock.
-type origin struct{ method, flag string }
 
 // place makes a source ready.
-func (c *court) place(kind string) origin {
-	dir := c.path("mirrors", kind)
-	filesystem := origin{`filesystem_mirror { path = "` + dir + `" }`, "-fs-mirror=" + dir}
-	if _, err := os.Stat(dir); err == nil {
-		return filesystem // it is ready
-	}
-	switch kind {
-	case "registry":
-		return origin{"direct {}", ""}
-	case "network":
-		return origin{`network_mirror { url = "` + c.world.Mirror.MirrorURL() + `" }`, "-net-mirror=" + c.world.Mirror.MirrorURL()}
-	case "packed":
-		c.world.WritePacked(dir)
-		return filesystem
-	default:
-		c.world.WriteUnpacked(dir)
-		return filesystem
-	}
-}
+func (c *court) place(kind string) origin { return c.ground.place(kind, c.path("mirrors", kind)) }
 
 // arrangeLock makes the lock file that programs find.
 func (c *court) arrangeLock() {
 	if c.LockedBy != "" {
 		p := c.place(c.LockedBy)
 		c.lay(p.method)
-		args := theirArgs(c.Before, "providers", "lock")
-		if p.flag != "" {
-			args = append(args, p.flag)
-		}
-		c.engine(args...)
+		c.engine(append(theirArgs(c.Before, "providers", "lock"), p.flags...)...)
 		c.lock = c.read(c.lockFile())
 	} else if c.Lock != nil {
 		c.lock = c.lockText()
@@ -359,24 +285,12 @@ func (c *court) hashes(l locked, kind string) []string {
 	if wrong, ok := wrongHashes[kind]; ok {
 		return wrong[:1]
 	}
-	var r stocked // as it was published last
-	for _, other := range c.Releases {
-		if other.Provider == l.Provider && other.Version == l.Version {
-			r = other
+	for _, r := range slices.Backward(c.Releases) { // as it was published last
+		if r.Provider == l.Provider && r.Version == l.Version {
+			return c.ground.hashes(r.Provider, r.Platforms, r.published, kind)
 		}
 	}
-	var hashes []string
-	for _, platform := range r.Platforms {
-		zh, _ := c.world.Hashes(l.Provider + "/" + l.Version + "/" + platform)
-		h1, own := r.h1(platform), platform == here
-		switch {
-		case kind == "h1" && own, kind == "other h1" && platform == "darwin_arm64":
-			hashes = append(hashes, h1)
-		case kind == "zh" && own, kind == "other zh" && platform == "darwin_arm64", kind == "all zh":
-			hashes = append(hashes, zh)
-		}
-	}
-	return hashes
+	return nil
 }
 
 // An excuse is an intended difference, under a heading of docs/deviations.md.
@@ -385,36 +299,45 @@ type excuse struct {
 	applies func() bool
 }
 
-// settle fails the test if no excuse explains the differences.
-func (c *court) settle(differences []string, excuses []excuse, want, got verdictOfRun, situation any) {
-	c.Helper()
+// excused returns the heading of the first excuse that applies, or "" if there is none.
+func excused(t testing.TB, excuses []excuse) string {
+	t.Helper()
 	for _, e := range excuses {
-		sourcetest.Require(c, slices.Contains(headings(), e.heading), "docs/deviations.md does not explain: %s", e.heading)
+		sourcetest.Require(t, slices.Contains(headings(), e.heading), "docs/deviations.md does not explain: %s", e.heading)
 	}
-	excuses = append(excuses, excuse{"Older releases", func() bool {
-		return older(c.judge.engineRelease, want.output+strings.Join(differences, "\n"), want.lock, got.lock)
-	}})
-	i := slices.IndexFunc(excuses, func(e excuse) bool { return e.applies() })
-	switch {
-	case len(differences) == 0 && got.status == 0:
-		c.notes = append(c.notes, "agreed: done")
-	case len(differences) == 0:
-		c.notes = append(c.notes, "agreed: failed")
-		c.Logf("%s:\n%s\nlarder:\n%s", c.Engine, want.output, got.output)
-	case i >= 0:
-		c.notes = append(c.notes, "deviation: "+excuses[i].heading)
-		c.Logf("deviation: %s\n%s\nlarder, %d:\n%s", excuses[i].heading, inFull(situation), got.status, got.output)
-	default:
-		c.notes = append(c.notes, "DISAGREED")
-		c.Errorf("%s\n%s\n%s, %d:\n%s\nlarder, %d:\n%s", strings.Join(differences, "\n"), inFull(situation), c.Engine, want.status, want.output, got.status, got.output)
+	if i := slices.IndexFunc(excuses, func(e excuse) bool { return e.applies() }); i >= 0 {
+		return excuses[i].heading
 	}
+	return ""
 }
 
-// A verdictOfRun is how a run of a program ended.
-type verdictOfRun struct {
-	output string
-	status int
-	lock   string // the lock file that it left; empty if that doesn't matter
+// settle fails the test if no excuse explains the differences, and returns what came of the situation.
+func settle(t testing.TB, differences []string, excuses []excuse, want, got outcome, situation any) (note string) {
+	t.Helper()
+	heading := excused(t, excuses)
+	programs := fmt.Sprintf("%s, %d:\n%s\nlarder, %d:\n%s", want.program, want.status, want.output, got.status, got.output)
+	switch {
+	case len(differences) == 0 && got.status == 0:
+		return "agreed: done"
+	case len(differences) == 0:
+		t.Log(programs)
+		return "agreed: failed"
+	case heading != "":
+		t.Logf("deviation: %s\n%s\n%s", heading, inFull(situation), programs)
+		return "deviation: " + heading
+	}
+	t.Errorf("%s\n%s\n%s", strings.Join(differences, "\n"), inFull(situation), programs)
+	return "DISAGREED"
+}
+
+// settle settles a trial, in which older releases may differ too.
+func (c *court) settle(differences []string, excuses []excuse, want, got outcome, situation any) {
+	c.t.Helper()
+	want.program = c.judge.engineRelease
+	excuses = append(excuses, excuse{"Older releases", func() bool {
+		return older(want.program, want.output+strings.Join(differences, "\n"), want.lock, got.lock)
+	}})
+	c.notes = append(c.notes, settle(c.t, differences, excuses, want, got, situation))
 }
 
 // headings are those of docs/deviations.md.

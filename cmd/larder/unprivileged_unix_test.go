@@ -9,8 +9,11 @@ import (
 	"path/filepath"
 	"strconv"
 	"syscall"
+	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/larder-cli/larder/sources/sourcetest"
 )
 
 // unprivilegedUID is the user ID of an account without special permissions.
@@ -24,15 +27,21 @@ func unprivileged(ts *testscript.TestScript, _ bool, _ []string) {
 		return
 	}
 	work := ts.Getenv("WORK")
-	for _, file := range []string{work, world(ts).CAFile} {
-		for dir := filepath.Dir(file); dir != filepath.Clean(os.TempDir()); dir = filepath.Dir(dir) {
-			ts.Check(os.Chmod(dir, 0o755))
-		}
-	}
+	openWayTo(story(ts).t, work, world(ts).CAFile)
 	ts.Check(filepath.WalkDir(work, func(path string, _ fs.DirEntry, err error) error {
 		return errors.Join(err, os.Lchown(path, unprivilegedUID, unprivilegedUID))
 	}))
 	ts.Setenv("LARDER_TEST_USER", strconv.Itoa(unprivilegedUID))
+}
+
+// openWayTo lets all users enter the temporary directories that contain files.
+func openWayTo(t testing.TB, files ...string) {
+	t.Helper()
+	for _, file := range files {
+		for dir := filepath.Dir(file); dir != filepath.Clean(os.TempDir()); dir = filepath.Dir(dir) {
+			sourcetest.Check(t, os.Chmod(dir, 0o755))
+		}
+	}
 }
 
 // beSomebodyElse makes this process the user's that LARDER_TEST_USER has the number of, a
