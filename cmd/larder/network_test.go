@@ -2,11 +2,8 @@ package main
 
 import (
 	"context"
-	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
-	"net"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -30,11 +27,9 @@ import (
 // A machineOnline is one that installs from the registries of a world as larder
 // does, but does not wait where larder would before it tries again.
 type machineOnline struct {
-	t         *testing.T
-	world     *sourcetest.World
+	ground    // has the cache and the root module
 	over      transports
 	client    *fetch.Client
-	dir       string // has the cache and the root module
 	options   installer.Options
 	providers []sources.Provider
 
@@ -42,26 +37,23 @@ type machineOnline struct {
 	slept []time.Duration
 }
 
-// newMachine makes a machine whose root module needs n providers, which are all
+// newMachine makes a machine whose root module needs n providers of a size, which are all
 // that is published.
-func newMachine(t *testing.T, n int, size func(i int) int64) *machineOnline {
+func newMachine(t *testing.T, n int, size int64) *machineOnline {
 	t.Helper()
-	m := &machineOnline{t: t, world: sourcetest.New(t), dir: t.TempDir()}
+	m := &machineOnline{ground: groundFor(t)}
 	for i := range n {
-		address := fmt.Sprintf("example.test/acme/widget%d", i)
-		m.world.Add(address, "1.0.0", sourcetest.Release{Platforms: []string{"linux_amd64", "darwin_arm64"}, Size: size(i)})
-		p, err := sources.ParseProvider(address, sources.Terraform)
-		m.check(err)
-		m.providers = append(m.providers, p)
+		m.add(fmt.Sprintf("example.test/acme/widget%d", i), sourcetest.Release{Platforms: []string{"linux_amd64", "darwin_arm64"}, Size: size})
 	}
 	m.options.Platforms = []sources.Platform{{OS: "linux", Arch: "amd64"}}
 	m.connect(fetch.Options{Timeout: 20 * time.Second})
 	return m
 }
 
-func (m *machineOnline) check(err error) {
-	m.t.Helper()
-	sourcetest.Check(m.t, err)
+// add publishes a provider that the root module needs.
+func (m *machineOnline) add(address string, r sourcetest.Release) {
+	m.world.Add(address, "1.0.0", r)
+	m.providers = append(m.providers, sourcetest.Address(m.t, address))
 }
 
 // connect replaces the client by one with other options.
@@ -94,15 +86,8 @@ func (t transports) CloseIdleConnections() {
 }
 
 func (m *machineOnline) transport(timeout time.Duration, http1 bool) *http.Transport {
-	ca, err := os.ReadFile(m.world.CAFile)
-	m.check(err)
-	roots := x509.NewCertPool()
-	roots.AppendCertsFromPEM(ca)
-	t := fetch.NewTransport(timeout)
-	t.TLSClientConfig = &tls.Config{RootCAs: roots}
-	t.DialContext = func(ctx context.Context, network, _ string) (net.Conn, error) {
-		return new(net.Dialer).DialContext(ctx, network, m.world.Registry.Host)
-	}
+	t, to := fetch.NewTransport(timeout), m.world.Client().Transport.(*http.Transport)
+	t.TLSClientConfig, t.DialContext = to.TLSClientConfig, to.DialContext
 	if http1 {
 		t.ForceAttemptHTTP2 = false
 		t.Protocols = new(http.Protocols)
@@ -114,33 +99,37 @@ func (m *machineOnline) transport(timeout time.Duration, http1 bool) *http.Trans
 // install installs all providers, from the registries or from what is here.
 func (m *machineOnline) install(ctx context.Context) error {
 	m.t.Helper()
-	root := installer.Root{Dir: m.dir, DataDir: filepath.Join(m.dir, ".terraform")}
+	_, err := m.installFrom(ctx, registry.New(m.client, registry.Options{}), m.base)
+	return err
+}
+
+// installFrom installs all providers from a source, into a directory.
+func (m *machineOnline) installFrom(ctx context.Context, from sources.Source, dir string) (*installer.Result, error) {
+	m.t.Helper()
+	root := installer.Root{Dir: dir, DataDir: filepath.Join(dir, ".terraform")}
 	for i, p := range m.providers {
 		root.Requirements = append(root.Requirements, sources.Requirement{Provider: p, From: []sources.Origin{{File: "main.tf", Line: i + 1}}})
 	}
 	var problems sources.Diagnostics
-	root.Lock, problems = lockfile.Read(filepath.Join(m.dir, lockfile.Name))
-	m.check(problems.Err())
-	cache, err := cachedir.Open(filepath.Join(m.dir, "cache"), cachedir.Options{Warn: func(err error) { m.t.Errorf("warned: %v", err) }})
-	m.check(err)
+	root.Lock, problems = lockfile.Read(filepath.Join(dir, lockfile.Name))
+	m.must(problems.Err())
+	warn := func(err error) { m.t.Errorf("warned: %v", err) }
+	cache, err := cachedir.Open(filepath.Join(dir, "cache"), cachedir.Options{Judge: m.options.Judge, Warn: warn})
+	m.must(err)
 	defer cache.Close()
-	from := sources.NewMulti([]sources.Method{{Source: registry.New(m.client, registry.Options{})}})
-	_, err = installer.New(from, cache, m.client, m.options).Install(ctx, root)
-	return err
+	return installer.New(sources.NewMulti([]sources.Method{{Source: from}}), cache, m.client, m.options).Install(ctx, root)
 }
 
 func (m *machineOnline) nothingInstalled() {
 	m.t.Helper()
 	for _, name := range []string{".terraform", lockfile.Name} {
-		_, err := os.Stat(filepath.Join(m.dir, name))
+		_, err := os.Stat(m.path(name))
 		sourcetest.Expect(m.t, err != nil, "%s was written", name)
 	}
 }
 
 // count is how many requests of a kind the registry has got.
 func (m *machineOnline) count(kind sourcetest.Kind) int { return len(m.world.Registry.Requests(kind)) }
-
-func small(int) int64 { return 0 }
 
 // Requests succeed after temporary failures. Otherwise the error contains the number of attempts,
 // their duration, and the last cause. A wrong answer fails at once, and nothing is installed.
@@ -174,9 +163,9 @@ func TestEachRequestIsTriedAgain(t *testing.T) {
 				{"changed", garbled, ": "},
 				{"length=10", garbled, ": "},
 			} {
-				m := newMachine(t, 1, small)
+				m := newMachine(t, 1, 0)
 				f, err := parseFault(append(strings.Fields(test.fault), path)...)
-				m.check(err)
+				m.must(err)
 				m.world.Registry.Fault(f)
 				err = m.install(t.Context())
 				if (err == nil) != (test.says == "") || err != nil && !strings.Contains(err.Error(), test.says) {
@@ -214,14 +203,14 @@ func TestHostileAnswers(t *testing.T) {
 			}
 			t.Run(test.fault+" "+path, func(t *testing.T) {
 				t.Parallel()
-				m := newMachine(t, 1, small)
+				m := newMachine(t, 1, 0)
 				timeout := 20 * time.Second
 				if strings.Contains(test.says, "500ms") {
 					timeout = 500 * time.Millisecond
 				}
 				m.connect(fetch.Options{Tries: 2, DownloadTries: 2, Timeout: timeout, FirstByte: timeout})
 				f, err := parseFault(append(strings.Fields(test.fault), path)...)
-				m.check(err)
+				m.must(err)
 				m.world.Registry.Fault(f)
 				says := test.says
 				signed := strings.HasPrefix(path, "*_") || path == "*.sig" || path == "*.zip"
@@ -242,11 +231,11 @@ func TestHostileAnswers(t *testing.T) {
 // Ten providers of one registry require one discovery, and one request for each document,
 // regardless of the number of platforms. All requests use persistent connections.
 func TestRequestsAreFew(t *testing.T) {
-	m := newMachine(t, 10, small)
+	m := newMachine(t, 10, 0)
 	m.options.Platforms = append(m.options.Platforms, sources.Platform{OS: "darwin", Arch: "arm64"})
 	m.options.Slots = acquire.NewSlots(1)
 	err := m.install(t.Context())
-	m.check(err)
+	m.must(err)
 	for kind, want := range map[sourcetest.Kind]int{
 		sourcetest.Discovery: 1, sourcetest.Versions: 10, sourcetest.Download: 20,
 		sourcetest.Sums: 10, sourcetest.Signature: 10, sourcetest.Archive: 20, sourcetest.Other: 0,
@@ -299,7 +288,7 @@ func TestNothingLeaks(t *testing.T) {
 		{"canceled archives", sourcetest.Fault{Path: "*.zip", Stall: 50_000}, true},
 		{"canceled documents", sourcetest.Fault{Path: "*/versions", Stall: -1}, true},
 	} {
-		m := newMachine(t, 10, func(int) int64 { return 100_000 })
+		m := newMachine(t, 10, 100_000)
 		goroutines, files := open()
 		m.world.Registry.Fault(test.fault)
 		ctx, cancel := context.WithCancel(t.Context())

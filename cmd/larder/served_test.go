@@ -1,21 +1,15 @@
 package main
 
 import (
-	"crypto/sha1"
 	"errors"
-	"fmt"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
-	"github.com/larder-cli/larder/cachedir"
 	"github.com/larder-cli/larder/fsmirror/builder"
 	"github.com/larder-cli/larder/installer"
-	"github.com/larder-cli/larder/installer/acquire"
 	"github.com/larder-cli/larder/installer/lockfile"
 	"github.com/larder-cli/larder/sources"
-	"github.com/larder-cli/larder/sources/fetch"
 	"github.com/larder-cli/larder/sources/netmirror"
 	"github.com/larder-cli/larder/sources/registry"
 	"github.com/larder-cli/larder/sources/sourcetest"
@@ -25,89 +19,46 @@ import (
 // A servedMirror is a mirror that larder made from a registry, as a directory and behind a web
 // server.
 type servedMirror struct {
-	*testing.T
-	world  *sourcetest.World
-	client *fetch.Client
-	dir    string
-	opts   installer.Options
+	*machineOnline
+	dir string
 }
 
-const servedProvider = "example.test/acme/widget"
-
-func newServedMirror(t *testing.T, release sourcetest.Release, opts installer.Options) *servedMirror {
+func newServedMirror(t *testing.T, release sourcetest.Release, judge trust.Judge) *servedMirror {
 	t.Helper()
-	w := sourcetest.New(t)
-	m := &servedMirror{T: t, world: w, client: fetch.New(fetch.Options{Transport: w.Client().Transport}), dir: t.TempDir(), opts: opts}
+	m := &servedMirror{newMachine(t, 0, 0), t.TempDir()}
 	release.Platforms = []string{"darwin_arm64", "linux_amd64", "linux_arm64", "windows_amd64"}
-	w.Add(servedProvider, "1.0.0", release)
-	w.Mirror.ServeDir(m.dir)
-	m.sync(m.registry(), m.dir)
+	m.add(widgetDir, release)
+	m.options.Judge = judge
+	m.world.Mirror.ServeDir(m.dir)
+	m.sync()
 	return m
 }
 
-func (m *servedMirror) must(err error) {
-	m.Helper()
-	if err != nil {
-		m.Fatal(err)
-	}
-}
-
-func (m *servedMirror) provider() sources.Provider {
-	p, err := sources.ParseProvider(servedProvider, sources.Terraform)
+// sync makes the directory a mirror of what the registry has for two platforms.
+func (m *servedMirror) sync() {
+	m.t.Helper()
+	b, err := builder.Open(m.t.Context(), m.dir, builder.Options{Judge: m.options.Judge})
 	m.must(err)
-	return p
+	opts := m.options
+	opts.Judge.Require = trust.RequireNothing
+	opts.Platforms = append(opts.Platforms, sources.Platform{OS: "darwin", Arch: "arm64"})
+	fetcher := installer.NewFetcher(registry.New(m.client, registry.Options{}), b, m.client, opts)
+	selected, err := fetcher.Select(m.t.Context(), []installer.Want{{Requirement: sources.Requirement{Provider: m.providers[0]}}}, installer.SelectOptions{})
+	m.must(err)
+	_, err = fetcher.Fill(m.t.Context(), selected, installer.FillOptions{RequirePlatforms: true})
+	m.must(errors.Join(err, b.Finish(m.t.Context()), b.Close()))
 }
 
-func (m *servedMirror) registry() sources.Source { return registry.New(m.client, registry.Options{}) }
-
-func (m *servedMirror) network() sources.Source {
+// installServed installs from the web server with an empty cache. It returns the verdict and the lock file.
+func (m *servedMirror) installServed() (sources.Verdict, string, error) {
+	m.t.Helper()
 	mirror, err := netmirror.New(m.client, "https://mirror.test/providers/", netmirror.Options{})
 	m.must(err)
-	return sources.NewMulti([]sources.Method{{Source: mirror}})
-}
-
-// sync makes dir a mirror of what a source has for two platforms.
-func (m *servedMirror) sync(from sources.Source, dir string) {
-	m.Helper()
-	b, err := builder.Open(m.Context(), dir, builder.Options{Judge: m.opts.Judge})
-	m.must(err)
-	opts := m.opts
-	opts.Judge.Require = trust.RequireNothing
-	opts.Platforms = []sources.Platform{{OS: "linux", Arch: "amd64"}, {OS: "darwin", Arch: "arm64"}}
-	fetcher := installer.NewFetcher(from, b, m.client, opts)
-	selected, err := fetcher.Select(m.Context(), []installer.Want{{Requirement: sources.Requirement{Provider: m.provider()}}}, installer.SelectOptions{})
-	m.must(err)
-	_, err = fetcher.Fill(m.Context(), selected, installer.FillOptions{RequirePlatforms: true})
-	m.must(errors.Join(err, b.Finish(m.Context()), b.Close()))
-}
-
-// install installs from a source with an empty cache. It returns the verdict and the
-// lock file.
-func (m *servedMirror) install(from sources.Source) (sources.Verdict, string, error) {
-	m.Helper()
-	dir := m.TempDir()
-	cache, err := cachedir.Open(filepath.Join(dir, "cache"), cachedir.Options{Judge: m.opts.Judge})
-	m.must(err)
-	defer cache.Close()
-	opts := m.opts
-	opts.Platforms = []sources.Platform{{OS: "linux", Arch: "amd64"}}
-	result, err := installer.New(from, cache, m.client, opts).Install(m.Context(), installer.Root{
-		Dir: dir, DataDir: filepath.Join(dir, ".terraform"), Lock: &lockfile.File{},
-		Requirements: []sources.Requirement{{Provider: m.provider()}},
-	})
+	result, err := m.installFrom(m.t.Context(), mirror, m.base)
 	if err != nil {
 		return 0, "", err
 	}
-	lock, err := os.ReadFile(filepath.Join(dir, lockfile.Name))
-	m.must(err)
-	return result.Packages[0].Package.Report.Verdict, string(lock), nil
-}
-
-// fingerprint returns the fingerprint of a test's key, a packet of less than 192 bytes.
-func fingerprint(k *sourcetest.Key) sources.Fingerprint {
-	packet := k.Binary()
-	body := packet[2 : 2+int(packet[1])]
-	return sources.Fingerprint(fmt.Sprintf("%X", sha1.Sum(append([]byte{0x99, 0, byte(len(body))}, body...))))
+	return result.Packages[0].Package.Report.Verdict, m.read(lockfile.Name), nil
 }
 
 // Whatever a server does to evidence, no package gets a better verdict than its archive
@@ -115,27 +66,21 @@ func fingerprint(k *sourcetest.Key) sources.Fingerprint {
 // before the archive is requested.
 func TestServedEvidenceThatIsWrong(t *testing.T) {
 	const (
-		evidenceDir = ".larder/evidence/" + servedProvider + "/1.0.0/"
-		document    = servedProvider + "/1.0.0.json"
+		evidenceDir = ".larder/evidence/" + widgetDir + "/1.0.0/"
+		document    = widgetDir + "/1.0.0.json"
 	)
-	other := newServedMirror(t, sourcetest.Release{Signer: sourcetest.Stranger(), Files: map[string]string{"terraform-provider-widget": "evil"}}, installer.Options{})
+	other := newServedMirror(t, sourcetest.Release{Signer: sourcetest.Stranger(), Files: map[string]string{"terraform-provider-widget": "evil"}}, trust.Judge{})
 	edit := func(m *servedMirror, name string, edit func(string) string) {
-		data, err := os.ReadFile(filepath.Join(m.dir, name))
-		m.must(err)
-		m.must(os.WriteFile(filepath.Join(m.dir, name), []byte(edit(string(data))), 0o644))
+		m.write(filepath.Join(m.dir, name), edit(m.read(filepath.Join(m.dir, name))))
 	}
 	replace := func(m *servedMirror, name string) {
-		edit(m, name, func(string) string {
-			data, err := os.ReadFile(filepath.Join(other.dir, name))
-			m.must(err)
-			return string(data)
-		})
+		edit(m, name, func(string) string { return m.read(filepath.Join(other.dir, name)) })
 	}
 	index := func(m *servedMirror) { // as its owner would who knows nothing of what was there
-		m.must(os.RemoveAll(filepath.Join(m.dir, ".larder", "known")))
-		b, err := builder.Open(m.Context(), m.dir, builder.Options{Paranoid: true})
+		m.remove(filepath.Join(m.dir, ".larder", "known"))
+		b, err := builder.Open(m.t.Context(), m.dir, builder.Options{Paranoid: true})
 		m.must(err)
-		m.must(errors.Join(b.Finish(m.Context()), b.Close()))
+		m.must(errors.Join(b.Finish(m.t.Context()), b.Close()))
 	}
 	for _, test := range []struct {
 		name     string
@@ -158,35 +103,34 @@ func TestServedEvidenceThatIsWrong(t *testing.T) {
 			index(m)
 		}, 0, "checking the mirror's signed checksums: checksums: ", 0},
 		{"another archive, with its own hashes", func(m *servedMirror) {
-			replace(m, servedProvider+"/terraform-provider-widget_1.0.0_linux_amd64.zip")
+			replace(m, widgetDir+"/terraform-provider-widget_1.0.0_linux_amd64.zip")
 			index(m)
 		}, 0, "not among the signed checksums", 0},
 		{"another archive, with the genuine hashes", func(m *servedMirror) {
-			replace(m, servedProvider+"/terraform-provider-widget_1.0.0_linux_amd64.zip")
+			replace(m, widgetDir+"/terraform-provider-widget_1.0.0_linux_amd64.zip")
 		}, 0, "not among the signed checksums", 2},
 		{"another archive, with the genuine zh: and its own h1:", func(m *servedMirror) {
-			data, err := os.ReadFile(filepath.Join(other.dir, document))
-			m.must(err)
-			h1 := string(data[strings.LastIndex(string(data), `"h1:`):])
+			h1 := m.read(filepath.Join(other.dir, document))
+			h1 = h1[strings.LastIndex(h1, `"h1:`):]
 			h1 = h1[:strings.Index(h1, ",")]
 			edit(m, document, func(s string) string {
 				at := strings.LastIndex(s, `"h1:`)
 				return s[:at] + h1 + s[at+strings.Index(s[at:], ","):]
 			})
-			replace(m, servedProvider+"/terraform-provider-widget_1.0.0_linux_amd64.zip")
+			replace(m, widgetDir+"/terraform-provider-widget_1.0.0_linux_amd64.zip")
 		}, 0, "not among the signed checksums", 2},
 		{"another archive, with the other publisher's evidence", func(m *servedMirror) {
 			for _, name := range []string{"SHA256SUMS", "SHA256SUMS.sig", "keys.json", "origin"} {
 				replace(m, evidenceDir+name)
 			}
-			replace(m, servedProvider+"/terraform-provider-widget_1.0.0_linux_amd64.zip")
+			replace(m, widgetDir+"/terraform-provider-widget_1.0.0_linux_amd64.zip")
 			replace(m, document)
 		}, sources.MirrorEvidence, "", 1},
 		{"another archive, with its evidence and the genuine keys", func(m *servedMirror) {
 			for _, name := range []string{"SHA256SUMS", "SHA256SUMS.sig"} {
 				replace(m, evidenceDir+name)
 			}
-			replace(m, servedProvider+"/terraform-provider-widget_1.0.0_linux_amd64.zip")
+			replace(m, widgetDir+"/terraform-provider-widget_1.0.0_linux_amd64.zip")
 			index(m)
 		}, 0, "signed by the unknown key", 0},
 		{"evidence not named", func(m *servedMirror) {
@@ -194,10 +138,10 @@ func TestServedEvidenceThatIsWrong(t *testing.T) {
 		}, sources.HashOnly, "", 1},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			m := newServedMirror(t, sourcetest.Release{}, installer.Options{Options: acquire.Options{Judge: trust.Judge{Options: trust.Options{HashiCorpKey: fingerprint(sourcetest.Publisher())}}}})
+			m := newServedMirror(t, sourcetest.Release{}, trust.Judge{Options: trust.Options{HashiCorpKey: sourcetest.Publisher().Fingerprint()}})
 			test.change(m)
 			m.world.Mirror.Forget()
-			verdict, lock, err := m.install(m.network())
+			verdict, lock, err := m.installServed()
 			switch {
 			case test.err == "" && (err != nil || verdict != test.verdict):
 				t.Errorf("got %s, %v", verdict, err)
