@@ -101,7 +101,7 @@ func (r *recipeRun) gitlab(job map[string]any) {
 	paths, _ := cache["paths"].([]any)
 	saved := filepath.Join(r.work, "gitlab-cache", key)
 	for _, path := range paths {
-		r.copyIfThere(filepath.Join(saved, path.(string)), r.MkAbs(path.(string)))
+		copyIfThere(r.TestScript, filepath.Join(saved, path.(string)), r.MkAbs(path.(string)))
 	}
 	var script []string
 	for _, line := range job["script"].([]any) {
@@ -109,12 +109,12 @@ func (r *recipeRun) gitlab(job map[string]any) {
 	}
 	r.sh(nil, ".", strings.Join(script, "\n"))
 	for _, path := range paths {
-		r.copyIfThere(r.MkAbs(path.(string)), filepath.Join(saved, path.(string)))
+		copyIfThere(r.TestScript, r.MkAbs(path.(string)), filepath.Join(saved, path.(string)))
 	}
 }
 
 // copyIfThere copies a file or a directory.
-func (r *recipeRun) copyIfThere(from, to string) bool {
+func copyIfThere(ts *testscript.TestScript, from, to string) bool {
 	info, err := os.Stat(from)
 	if err != nil {
 		return false
@@ -123,13 +123,13 @@ func (r *recipeRun) copyIfThere(from, to string) bool {
 		syscall.ForkLock.RLock() // as sourcetest.WriteExecutable: the directory may contain larder
 		err := os.CopyFS(to, os.DirFS(from))
 		syscall.ForkLock.RUnlock()
-		r.Check(err)
+		ts.Check(err)
 		return true
 	}
 	content, err := os.ReadFile(from)
-	r.Check(err)
-	r.Check(os.MkdirAll(filepath.Dir(to), 0o755))
-	r.Check(os.WriteFile(to, content, 0o644))
+	ts.Check(err)
+	ts.Check(os.MkdirAll(filepath.Dir(to), 0o755))
+	ts.Check(os.WriteFile(to, content, 0o644))
 	return true
 }
 
@@ -295,19 +295,19 @@ func (r *recipeRun) githubStep(step map[string]any, scope *githubScope) (outputs
 		r.Check(os.WriteFile(file, fmt.Appendf(nil, `{"auths":{%q:{"auth":%q}}}`, with["registry"], login), 0o600))
 	case "actions/cache":
 		path := r.MkAbs(with["path"])
-		if !r.copyIfThere(saved, path) {
-			r.after = append(r.after, func() { r.copyIfThere(path, saved) })
+		if !copyIfThere(r.TestScript, saved, path) {
+			r.after = append(r.after, func() { copyIfThere(r.TestScript, path, saved) })
 		}
 	case "actions/cache/restore":
-		if r.copyIfThere(saved, with["path"]) {
+		if copyIfThere(r.TestScript, saved, with["path"]) {
 			return map[string]string{"cache-hit": "true"}
 		}
 	case "actions/cache/save":
-		if !r.copyIfThere(with["path"], saved) {
+		if !copyIfThere(r.TestScript, with["path"], saved) {
 			r.Fatalf("there is no %s to save", with["path"])
 		}
 	case "github/codeql-action/upload-sarif":
-		if !r.copyIfThere(r.MkAbs(with["sarif_file"]), filepath.Join(r.work, "uploaded.sarif")) {
+		if !copyIfThere(r.TestScript, r.MkAbs(with["sarif_file"]), filepath.Join(r.work, "uploaded.sarif")) {
 			r.Fatalf("there is no %s to upload", with["sarif_file"])
 		}
 	case "larder-cli/larder":

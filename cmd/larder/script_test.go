@@ -149,7 +149,7 @@ func withoutEngines(t *testing.T) string {
 		if len(others) == len(entries) {
 			continue
 		}
-		dirs[i] = publicDir(t)
+		dirs[i] = sourcetest.PublicDir(t)
 		for _, e := range others {
 			sourcetest.Check(t, os.Symlink(filepath.Join(dir, e.Name()), filepath.Join(dirs[i], e.Name())))
 		}
@@ -160,7 +160,7 @@ func withoutEngines(t *testing.T) string {
 // engineDir is a directory that has an engine, by its usual name, and nothing else.
 func engineDir(t testing.TB, e sources.Engine) string {
 	t.Helper()
-	dir := publicDir(t)
+	dir := sourcetest.PublicDir(t)
 	sourcetest.Check(t, os.Symlink(sourcetest.OnPath(t, string(e)), filepath.Join(dir, string(e))))
 	return dir
 }
@@ -172,14 +172,6 @@ func putEngine(ts *testscript.TestScript, _ bool, args []string) {
 			ts.Setenv("PATH", engineDir(story(ts).t, e)+string(os.PathListSeparator)+ts.Getenv("PATH"))
 		}
 	}
-}
-
-// publicDir is a temporary directory that other users can read.
-func publicDir(t testing.TB) string {
-	t.Helper()
-	dir := t.TempDir()
-	sourcetest.Check(t, os.Chmod(filepath.Dir(dir), 0o755))
-	return dir
 }
 
 // linksFor are links to scripts, with names that have the engine's in them.
@@ -647,18 +639,10 @@ func requests(ts *testscript.TestScript, _ bool, args []string) {
 // await waits for requests, or for bytes of their answers.
 func await(ts *testscript.TestScript, _ bool, args []string) {
 	want, kind := number(ts, args[len(args)-1]), args[len(args)-2]
-	for range 1000 {
+	waitFor(ts, strings.Join(args, " "), func() bool {
 		all := made(ts, kind)
-		got := len(all)
-		if args[0] == "-bytes" {
-			got = int(total(all))
-		}
-		if got >= want {
-			return
-		}
-		time.Sleep(10 * time.Millisecond)
-	}
-	ts.Fatalf("not so: %v", made(ts, kind))
+		return args[0] != "-bytes" && len(all) >= want || args[0] == "-bytes" && total(all) >= int64(want)
+	})
 }
 
 // total is how many bytes the answers had.
@@ -686,8 +670,7 @@ func number(ts *testscript.TestScript, word string) int {
 }
 
 func fails(ts *testscript.TestScript, _ bool, args []string) {
-	want, err := strconv.Atoi(args[0])
-	ts.Check(err)
+	want := number(ts, args[0])
 	if args[1] == "larder" && want > 0 {
 		a := runLarder(ts, args[2:]...)
 		a.show(ts)
@@ -738,17 +721,11 @@ func found(ts *testscript.TestScript, args ...string) string {
 
 // interrupt does what control-C does, once a request of some kind is made.
 func interrupt(ts *testscript.TestScript, _ bool, args []string) {
-	for range 1000 {
-		if len(world(ts).Registry.Requests(sourcetest.Kind(args[0]))) > 0 {
-			story(ts).background = ts.BackgroundCmds()
-			for _, cmd := range story(ts).background {
-				ts.Check(cmd.Process.Signal(os.Interrupt))
-			}
-			return
-		}
-		time.Sleep(10 * time.Millisecond)
+	waitFor(ts, "a request for "+args[0], func() bool { return len(world(ts).Registry.Requests(sourcetest.Kind(args[0]))) > 0 })
+	story(ts).background = ts.BackgroundCmds()
+	for _, cmd := range story(ts).background {
+		ts.Check(cmd.Process.Signal(os.Interrupt))
 	}
-	ts.Fatalf("no %s was asked for", args[0])
 }
 
 // endedWith checks how what was interrupted has ended.
@@ -760,7 +737,6 @@ func endedWith(ts *testscript.TestScript, _ bool, args []string) {
 	}
 }
 
-// zipCommand makes an archive.
 // keyFiles is a command of scripts.
 func keyFiles(ts *testscript.TestScript, _ bool, args []string) {
 	k := sourcetest.NewKey(args[0])
@@ -774,6 +750,7 @@ func signFile(ts *testscript.TestScript, _ bool, args []string) {
 	ts.Check(os.WriteFile(ts.MkAbs(args[1]+".sig"), signature, 0o644))
 }
 
+// zipCommand makes an archive.
 func zipCommand(ts *testscript.TestScript, _ bool, args []string) {
 	f, err := os.Create(ts.MkAbs(args[0]))
 	ts.Check(err)
@@ -784,14 +761,8 @@ func zipCommand(ts *testscript.TestScript, _ bool, args []string) {
 // repo copies files and directories of the repository.
 func repo(ts *testscript.TestScript, _ bool, args []string) {
 	for _, arg := range args {
-		from, to := filepath.Join(story(ts).repo, filepath.FromSlash(arg)), ts.MkAbs(arg)
-		ts.Check(os.MkdirAll(filepath.Dir(to), 0o755))
-		if info, err := os.Stat(from); err == nil && info.IsDir() {
-			ts.Check(os.CopyFS(to, os.DirFS(from)))
-			continue
+		if !copyIfThere(ts, filepath.Join(story(ts).repo, filepath.FromSlash(arg)), ts.MkAbs(arg)) {
+			ts.Fatalf("the repository has no %s", arg)
 		}
-		content, err := os.ReadFile(from)
-		ts.Check(err)
-		ts.Check(os.WriteFile(to, content, 0o644))
 	}
 }

@@ -8,7 +8,6 @@ import (
 	"crypto/x509"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -18,7 +17,6 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -123,26 +121,11 @@ func writeIn(ts *testscript.TestScript, name string, text []byte) string {
 	return path
 }
 
-// freePorts counts the addresses of freeAddress.
-var freePorts atomic.Int64
-
-// freeAddress returns an address on which nothing listens. The system gives ports above 32,000 to programs that let it
-// choose, so that this port stays free while a server starts again.
-func freeAddress() string {
-	for {
-		address := fmt.Sprint("127.0.0.1:", 20_000+(int64(os.Getpid())*100+freePorts.Add(1))%12_000)
-		if l, err := net.Listen("tcp", address); err == nil {
-			_ = l.Close()
-			return address
-		}
-	}
-}
-
 // serveBehind starts larder serve with a proxy in front.
 func (s *storyState) serveBehind(ts *testscript.TestScript, name string, args []string) {
 	socket := filepath.Join(ts.Getenv("WORK"), "serve.sock")
 	s.serve(ts, append([]string{"--behind-proxy", "--listen", "unix:" + socket}, args...))
-	address := freeAddress()
+	address := sourcetest.FreePort(s.t)
 	_, port, err := net.SplitHostPort(address)
 	ts.Check(err)
 
@@ -183,24 +166,19 @@ func (s *storyState) serveBehind(ts *testscript.TestScript, name string, args []
 	ts.Defer(func() {
 		_ = cmd.Process.Kill()
 		_ = cmd.Wait()
+		ts.Logf("%s:\n%s", name, ts.ReadFile(log.Name()))
 	})
-	for deadline := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) {
+	waitFor(ts, name, func() bool {
 		conn, err := net.Dial("tcp", address)
-		if err == nil {
-			conn.Close()
-			break
-		}
-		if time.Now().After(deadline) {
-			ts.Fatalf("%s: %v\n%s", name, err, ts.ReadFile(log.Name()))
-		}
-	}
+		return err == nil && conn.Close() == nil
+	})
 	s.served.url = "https://localhost:" + port + "/"
 	ts.Setenv("SERVER", s.served.url)
 }
 
 // serve starts larder serve.
 func (s *storyState) serve(ts *testscript.TestScript, args []string) {
-	address := freeAddress()
+	address := sourcetest.FreePort(s.t)
 	if s.served != nil { // clients know that one
 		address = strings.TrimSuffix(strings.Replace(strings.TrimPrefix(s.served.url, "https://"), "localhost", "127.0.0.1", 1), "/")
 	}
@@ -355,11 +333,11 @@ func (s *served) rested(ts *testscript.TestScript) {
 
 // waitFor waits for half a minute until something is so.
 func waitFor(ts *testscript.TestScript, what string, is func() bool) {
-	for range 300 {
+	for range 3000 {
 		if is() {
 			return
 		}
-		time.Sleep(100 * time.Millisecond)
+		time.Sleep(10 * time.Millisecond)
 	}
 	ts.Fatalf("waited in vain for %s", what)
 }

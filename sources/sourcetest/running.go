@@ -36,7 +36,7 @@ type Running struct {
 func NewRunning(t testing.TB, program string) (r *Running, dir string) {
 	t.Helper()
 	r, dir = &Running{t: t, line: []string{OnPath(t, program)}}, t.TempDir()
-	r.Host = freePort(t)
+	r.Host = FreePort(t)
 	r.CAFile = filepath.Join(dir, "ca.pem")
 	cert, key, authority := Certificate("")
 	for name, data := range map[string][]byte{"cert.pem": cert, "key.pem": key, "ca.pem": authority} {
@@ -51,9 +51,9 @@ func NewRunning(t testing.TB, program string) (r *Running, dir string) {
 	return r, dir
 }
 
-// freePort returns an address with a port that no other program gets from its system, also while ours is stopped: all
+// FreePort returns an address with a port that no other program gets from its system, also while ours is stopped: all
 // systems give away ports from 32768.
-func freePort(t testing.TB) string {
+func FreePort(t testing.TB) string {
 	t.Helper()
 	for range 100 {
 		host := fmt.Sprintf("127.0.0.1:%d", 15000+rand.IntN(17000))

@@ -1,5 +1,3 @@
-//go:build unix
-
 package main
 
 import (
@@ -12,9 +10,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
-	"runtime/debug"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -64,11 +60,10 @@ const (
 // A week is a server with all that happens to it.
 type week struct {
 	*testing.T
-	world            *sourcetest.World
+	*diskMachine
 	ctx              context.Context // done at the end of the week
 	length           time.Duration
-	dir, mirror, url string
-	env              []string
+	mirror, url      string
 	log              *os.File
 	upstream, server outages
 	cmd              *exec.Cmd
@@ -96,13 +91,12 @@ type outages struct {
 	spans [][2]time.Time // the end is zero if there is none yet
 }
 
-func (o *outages) begin() {
+// during makes the time an outage in which something is done.
+func (o *outages) during(do func()) {
 	o.mu.Lock()
-	defer o.mu.Unlock()
 	o.spans = append(o.spans, [2]time.Time{time.Now()})
-}
-
-func (o *outages) end() {
+	o.mu.Unlock()
+	do()
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.spans[len(o.spans)-1][1] = time.Now()
@@ -117,8 +111,8 @@ func (o *outages) any(from, to time.Time) bool {
 }
 
 func newWeek(t *testing.T, length time.Duration) *week {
-	w := &week{T: t, world: sourcetest.New(t), length: length, dir: t.TempDir(), listed: map[string]time.Time{}}
-	w.mirror = filepath.Join(w.dir, "mirror")
+	w := &week{T: t, diskMachine: newMachineIn(t, sourcetest.New(t)), length: length, listed: map[string]time.Time{}}
+	w.mirror = w.path("mirror")
 	random := w.random(-1)
 	for _, name := range []string{"kept", "locked", "other"} {
 		w.publish("registry.terraform.io/acme/"+name, "1.0.0", "linux_amd64", random)
@@ -126,24 +120,17 @@ func newWeek(t *testing.T, length time.Duration) *week {
 	for i := range w.all {
 		w.all[i].at, w.all[i].kept = time.Time{}, i < 2
 	}
-	w.env = append(append(os.Environ(), w.world.Env()...), "NO_PROXY=", "HOME="+filepath.Join(w.dir, "home"), "LARDER_TEST_CLOCK=1",
-		"TF_REGISTRY_CLIENT_TIMEOUT=1", "TF_REGISTRY_DISCOVERY_RETRY=1", "TF_PROVIDER_DOWNLOAD_RETRY=1")
+	w.env = append(w.world.Env(), "LARDER_TEST_CLOCK=1", "TF_REGISTRY_CLIENT_TIMEOUT=1", "TF_REGISTRY_DISCOVERY_RETRY=1", "TF_PROVIDER_DOWNLOAD_RETRY=1")
 	cert, key, _ := sourcetest.Certificate("")
-	for name, text := range map[string]string{"root/main.tf": sourcetest.Configuration("kept", "locked"), "cert.pem": string(cert), "key.pem": string(key)} {
-		sourcetest.Check(t, os.MkdirAll(filepath.Join(w.dir, filepath.Dir(name)), 0o755))
-		sourcetest.Check(t, os.WriteFile(filepath.Join(w.dir, name), []byte(text), 0o600))
-	}
-	for _, args := range [][]string{{"lock", "--chdir", "root"}, {"mirror", "sync", "mirror", "root", "--platform", "linux_amd64"}} {
-		out, err := w.larder(args...)
-		sourcetest.Require(t, err == nil, "larder %s: %v\n%s", args, err, out)
-	}
-	w.url = "https://" + freeAddress() + "/"
-	var err error
-	w.log, err = os.Create(filepath.Join(w.dir, "log"))
-	sourcetest.Check(t, err)
+	w.write("root/main.tf", sourcetest.Configuration("kept", "locked"))
+	w.write("cert.pem", string(cert))
+	w.write("key.pem", string(key))
+	w.succeeds("lock --chdir root")
+	w.succeeds("mirror sync mirror root --platform linux_amd64")
+	w.url = "https://" + sourcetest.FreePort(t) + "/"
+	w.log = sourcetest.Must(os.Create(w.path("log")))(t)
 	t.Cleanup(w.showLog)
-	w.server.begin()
-	w.start()
+	w.server.during(w.start)
 	t.Cleanup(func() { _ = w.cmd.Process.Kill() }) // unless it has ended
 	c := w.client(clients)
 	w.judge(c.get(w.all[2], "index.json"), w.all[2], http.StatusOK)
@@ -162,11 +149,7 @@ func (w *week) random(who int) *rand.Rand {
 // rest waits for a random time, and reports whether the week goes on. Most times are shorter than the mean, and some
 // much longer.
 func (w *week) rest(random *rand.Rand, mean time.Duration) bool {
-	select {
-	case <-time.After(time.Duration(random.ExpFloat64() * float64(mean))):
-	case <-w.ctx.Done():
-	}
-	return w.ctx.Err() == nil
+	return pause(w.ctx, time.Duration(random.ExpFloat64()*float64(mean)))
 }
 
 // part returns a part of the week, but at least least and at most a minute.
@@ -174,21 +157,11 @@ func (w *week) part(parts int, least time.Duration) time.Duration {
 	return min(max(w.length/time.Duration(parts), least), time.Minute)
 }
 
-// larder runs a command.
-func (w *week) larder(args ...string) (string, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), 2*mostWait)
-	defer cancel()
-	cmd := exec.CommandContext(ctx, "larder", args...)
-	cmd.Dir, cmd.Env = w.dir, w.env
-	out, err := cmd.CombinedOutput()
-	return string(out), err
-}
-
 // start starts the server, and returns when it answers.
 func (w *week) start() {
-	w.cmd = exec.Command("larder", "serve", w.mirror, "--upstream", "--fresh", "1s", "--max-size", strconv.Itoa(budget)+"B", "--keep-locked-by", "root",
-		"--cert", "cert.pem", "--key", "key.pem", "--listen", strings.Trim(strings.TrimPrefix(w.url, "https:"), "/"))
-	w.cmd.Dir, w.cmd.Env, w.cmd.Stdout, w.cmd.Stderr = w.dir, w.env, w.log, w.log
+	w.cmd = w.command(context.Background(), fmt.Sprintf("serve mirror --upstream --fresh 1s --max-size %dB", budget)+
+		" --keep-locked-by root --cert cert.pem --key key.pem --listen "+strings.Trim(strings.TrimPrefix(w.url, "https:"), "/"))
+	w.cmd.Stdout, w.cmd.Stderr = w.log, w.log
 	sourcetest.Check(w, w.cmd.Start())
 	client := w.world.Client()
 	w.until("the server is ready", func() bool {
@@ -200,13 +173,12 @@ func (w *week) start() {
 		return resp.StatusCode == http.StatusOK
 	})
 	client.CloseIdleConnections()
-	w.server.end()
 }
 
 // stop ends the server by a signal.
 func (w *week) stop(signal syscall.Signal) {
-	w.checkMemory()
-	w.server.begin()
+	peak := residentPeak(w.cmd.Process.Pid)
+	sourcetest.Expect(w, peak < mostMemory*roomForRaces(), "the server has had %d MB of memory", peak>>20)
 	sourcetest.Check(w, w.cmd.Process.Signal(signal))
 	late := time.AfterFunc(mostWait, func() {
 		w.Errorf("the server doesn't end")
@@ -280,11 +252,11 @@ func (w *week) failing(random *rand.Rand) {
 			{Path: "*.zip", Stall: size}, {Path: "*/versions", Stall: -1}, {Path: "*/download/*", Stall: -1}, {Path: "*.sig", Body: "nonsense"},
 			{Path: "*/versions", Body: "nonsense"}, {Path: "*/versions", Body: `{"versions":[{`}, {Path: "*/versions", Body: "<html></html>"}, {Path: "*/versions", Body: "[]"},
 		}
-		w.upstream.begin()
-		w.world.Registry.Fault(kinds[random.IntN(len(kinds))])
-		w.rest(random, w.part(40, time.Second))
-		w.world.Registry.Mend()
-		w.upstream.end()
+		w.upstream.during(func() {
+			w.world.Registry.Fault(kinds[random.IntN(len(kinds))])
+			w.rest(random, w.part(40, time.Second))
+			w.world.Registry.Mend()
+		})
 		w.world.Registry.Forget() // it takes memory
 	}
 }
@@ -292,8 +264,10 @@ func (w *week) failing(random *rand.Rand) {
 // restarting ends the server and starts it again.
 func (w *week) restarting(random *rand.Rand) {
 	for w.rest(random, w.part(20, 2*time.Second)) {
-		w.stop([]syscall.Signal{syscall.SIGKILL, syscall.SIGTERM}[random.IntN(2)])
-		w.start()
+		w.server.during(func() {
+			w.stop([]syscall.Signal{syscall.SIGKILL, syscall.SIGTERM}[random.IntN(2)])
+			w.start()
+		})
 	}
 }
 
@@ -304,34 +278,20 @@ var unfinished = regexp.MustCompile(`: (unfinished|not in the index|wrong index)
 func (w *week) operating(random *rand.Rand) {
 	for w.rest(random, w.part(60, time.Second)) {
 		p, begun := w.choose(random), time.Now()
-		args, mayFail := []string{"mirror", "sync", "mirror", p.provider + "@" + p.version, "--platform", p.platform}, false
+		var e ending
+		mayFail := false
 		switch random.IntN(3) {
-		case 1:
-			args = []string{"mirror", "verify", "mirror"}
-		case 2:
-			args = []string{"mirror", "prune", "mirror", "--keep-locked-by", "root", "--keep-last", "2", "--yes"}
-		}
-		out, err := w.larder(args...)
-		switch args[1] {
-		case "sync":
+		case 0:
+			e = w.run("mirror sync mirror " + p.provider + "@" + p.version + " --platform " + p.platform)
 			mayFail = w.upstream.any(begun.Add(-failureAge), time.Now())
-		case "verify":
-			mayFail = unfinished.MatchString(out) && w.server.any(begun.Add(-mostWait), time.Now())
+		case 1:
+			e = w.run("mirror verify mirror")
+			mayFail = unfinished.MatchString(e.output) && w.server.any(begun.Add(-mostWait), time.Now())
+		case 2:
+			e = w.run("mirror prune mirror --keep-locked-by root --keep-last 2 --yes")
 		}
-		sourcetest.Expect(w, err == nil || mayFail, "larder %s: %v\n%s", args, err, out)
+		sourcetest.Expect(w, e.status == exitDone || mayFail, "of %s: %s", p.archive(), e)
 	}
-}
-
-// checkMemory checks how much memory the server has had. The race detector takes several times as much.
-func (w *week) checkMemory() {
-	status, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", w.cmd.Process.Pid))
-	m := regexp.MustCompile(`VmHWM:\s+(\d+) kB`).FindSubmatch(status)
-	info, ok := debug.ReadBuildInfo()
-	if m == nil || ok && slices.Contains(info.Settings, debug.BuildSetting{Key: "-race", Value: "true"}) {
-		return
-	}
-	kilobytes, err := strconv.Atoi(string(m[1]))
-	sourcetest.Expect(w, err == nil && kilobytes<<10 < mostMemory, "the server has had %d kB of memory", kilobytes)
 }
 
 // end checks what the week leaves.
@@ -348,8 +308,7 @@ func (w *week) end() {
 	}
 	all.Wait()
 	w.stop(syscall.SIGTERM)
-	out, err := w.larder("mirror", "verify", "mirror")
-	sourcetest.Expect(w, err == nil, "larder mirror verify: %v\n%s", err, out)
+	w.succeeds("mirror verify mirror")
 	for _, dir := range []string{"partial", "tmp"} {
 		left, _ := filepath.Glob(filepath.Join(w.mirror, ".larder", dir, "*"))
 		sourcetest.Expect(w, len(left) == 0, "left: %v", left)
@@ -357,21 +316,17 @@ func (w *week) end() {
 	size := int64(0)
 	archives, _ := filepath.Glob(filepath.Join(w.mirror, "*", "*", "*", "*.zip"))
 	for _, file := range archives {
-		info, err := os.Stat(file)
-		sourcetest.Check(w, err)
-		size += info.Size()
+		size += sourcetest.Must(os.Stat(file))(w).Size()
 	}
 	sourcetest.Expect(w, 0 < size && size <= budget, "the mirror has %d bytes", size)
-	log, err := os.ReadFile(w.log.Name())
-	sourcetest.Check(w, err)
-	trouble := regexp.MustCompile(`(?m)^(panic:|fatal error:|WARNING: DATA RACE|.*http: panic).*`).Find(log)
-	sourcetest.Expect(w, trouble == nil, "the log has %q", trouble)
+	trouble := regexp.MustCompile(`(?m)^(panic:|fatal error:|WARNING: DATA RACE|.*http: panic).*`).FindString(w.read("log"))
+	sourcetest.Expect(w, trouble == "", "the log has %q", trouble)
 }
 
 // showLog shows the end of the log after a failure.
 func (w *week) showLog() {
-	if log, err := os.ReadFile(w.log.Name()); err == nil && w.Failed() {
-		log = regexp.MustCompile(`.* GET /(metrics|healthz|readyz) 200 .*\n`).ReplaceAll(log, nil)
+	if w.Failed() {
+		log := regexp.MustCompile(`.* GET /(metrics|healthz|readyz) 200 .*\n`).ReplaceAllString(w.read("log"), "")
 		w.Logf("the end of the log:\n%s", log[max(0, len(log)-10_000):])
 	}
 }
