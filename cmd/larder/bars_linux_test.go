@@ -3,8 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -15,26 +13,10 @@ import (
 
 // slow creates a root module with a package whose download stops half-way.
 func slow(t *testing.T) (dir string) {
-	world := sourcetest.New(t)
-	for _, assignment := range world.Env() {
-		name, value, _ := strings.Cut(assignment, "=")
-		t.Setenv(name, value)
-	}
-	dir = t.TempDir()
-	t.Setenv("HOME", dir)
-	t.Setenv("TERM", "xterm")
-	world.Add("example.test/acme/widget", "1.2.0", sourcetest.Release{Size: 200_000})
-	world.Registry.Fault(sourcetest.Fault{Path: "*.zip", Stall: 100_000})
-	const config = `terraform {
-  required_providers {
-    widget = {
-      source = "example.test/acme/widget"
-    }
-  }
-}
-`
-	sourcetest.Check(t, os.WriteFile(filepath.Join(dir, "main.tf"), []byte(config), 0o644))
-	return dir
+	g := requiringWidget(t, sourcetest.Release{Size: 200_000})
+	setenvs(t, append(g.world.Env(), "HOME="+g.base, "TERM=xterm")...)
+	g.world.Registry.Fault(sourcetest.Fault{Path: "*.zip", Stall: 100_000})
+	return g.base
 }
 
 // The bars are removed before the message about the interruption.
@@ -50,7 +32,7 @@ func TestInterruptedWithBars(t *testing.T) {
 		fmt.Fprint(w.TTY, "\x00")
 	}()
 	w.Until("/200 kB")
-	if line := "example.test/acme/widget 1.2.0  ━━━━━━──────────────   32%  66/200 kB"; !strings.Contains(strings.Join(w.Seen(), "\n"), line) {
+	if line := "example.test/acme/widget 1.0.0  ━━━━━━──────────────   32%  66/200 kB"; !strings.Contains(strings.Join(w.Seen(), "\n"), line) {
 		t.Errorf("got\n%s", strings.Join(w.Seen(), "\n"))
 	}
 	interrupt()

@@ -35,49 +35,33 @@ func then(do func(s *stage)) step { return step{do: do} }
 
 // A stage is a working directory and a registry for scenes.
 type stage struct {
-	t     *testing.T
-	world *sourcetest.World
-	dir   string
-	env   []string
+	ground
+	env []string
 }
 
 // command returns a command that runs in the working directory.
 func (s *stage) command(line string) *exec.Cmd {
 	cmd := exec.CommandContext(s.t.Context(), "larder", strings.Fields(line)...)
-	cmd.Dir, cmd.Env = s.dir, s.env
+	cmd.Dir, cmd.Env = s.base, s.env
 	return cmd
 }
 
-// write writes a file of the working directory.
-func (s *stage) write(path, content string) {
-	s.t.Helper()
-	path = filepath.Join(s.dir, path)
-	sourcetest.Check(s.t, os.MkdirAll(filepath.Dir(path), 0o755))
-	sourcetest.Check(s.t, os.WriteFile(path, []byte(content), 0o644))
-}
-
-// require writes a root module that requires providers, each as ADDRESS@CONSTRAINT.
+// require writes a root module that requires providers.
 func (s *stage) require(dir string, providers ...string) {
-	var b strings.Builder
-	b.WriteString("terraform {\n  required_providers {\n")
-	for i, p := range providers {
-		address, constraint, _ := strings.Cut(p, "@")
-		fmt.Fprintf(&b, "    p%d = {\n      source  = %q\n      version = %q\n    }\n", i, address, constraint)
-	}
-	b.WriteString("  }\n}\n")
-	s.write(filepath.Join(dir, "main.tf"), b.String())
+	s.t.Helper()
+	s.write(filepath.Join(dir, "main.tf"), requiringAddresses(providers...))
 }
 
 // manyModules makes forty root modules.
 var manyModules = then(func(s *stage) {
 	for i := range 40 {
-		s.require(fmt.Sprintf("live/team-%02d/network", i+1), "hashicorp/aws@~> 5.0")
+		s.require(fmt.Sprintf("live/team-%02d/network", i+1), "hashicorp/aws ~> 5.0")
 	}
 })
 
 // longNames are providers that look alike when their names are shortened carelessly.
 var longNames = []string{
-	"hashicorp/aws@~> 5.0", "example.test/acme/widget-of-a-long-name@>= 1.0", "example.test/acme/widget-of-a-lean-name@>= 1.0",
+	"hashicorp/aws ~> 5.0", "example.test/acme/widget-of-a-long-name >= 1.0", "example.test/acme/widget-of-a-lean-name >= 1.0",
 }
 
 var scenes = []screenScene{
@@ -89,16 +73,16 @@ var scenes = []screenScene{
 		}),
 		larder("install --upgrade"),
 		then(func(s *stage) {
-			s.require(".", "hashicorp/aws@~> 5.0", "hashicorp/random@>= 4.0", "example.test/acme/misspelled@>= 1.0")
+			s.require(".", "hashicorp/aws ~> 5.0", "hashicorp/random >= 4.0", "example.test/acme/misspelled >= 1.0")
 		}),
 		larder("install --upgrade"),
 		larder("install --dry-run --upgrade"),
 	}},
 	{"recursive", []step{
 		then(func(s *stage) {
-			s.require("live/net", "hashicorp/aws@~> 5.0", "hashicorp/random@>= 3.0")
-			s.require("live/app", "hashicorp/aws@~> 5.0", "example.test/acme/widget-of-a-long-name@>= 1.0")
-			s.require("live/done", "hashicorp/random@>= 3.0")
+			s.require("live/net", "hashicorp/aws ~> 5.0", "hashicorp/random >= 3.0")
+			s.require("live/app", "hashicorp/aws ~> 5.0", "example.test/acme/widget-of-a-long-name >= 1.0")
+			s.require("live/done", "hashicorp/random >= 3.0")
 		}),
 		larder("--quiet --chdir live/done install"),
 		larder("install -R --chdir live"),
@@ -112,7 +96,7 @@ var scenes = []screenScene{
 		larder("install -R --chdir live"),
 		then(func(s *stage) {
 			for i := range 40 {
-				s.require(fmt.Sprintf("live/team-%02d/network", i+1), "hashicorp/aws@~> 5.0", "acme/misspelled@~> 1.0")
+				s.require(fmt.Sprintf("live/team-%02d/network", i+1), "hashicorp/aws ~> 5.0", "acme/misspelled ~> 1.0")
 			}
 		}),
 		larder("install -R --chdir live"),
@@ -135,7 +119,7 @@ var scenes = []screenScene{
 	}},
 	{"lists", []step{
 		then(func(s *stage) {
-			s.require("live/done", "hashicorp/aws@~> 5.0")
+			s.require("live/done", "hashicorp/aws ~> 5.0")
 			s.require("live/net", longNames...)
 			s.require("live/team-of-a-long-name/network", longNames...)
 			s.require("live/team-of-a-long-name/storage", longNames...)
@@ -153,7 +137,7 @@ var scenes = []screenScene{
 		lists("cache stats --verbose"),
 		then(func(s *stage) {
 			s.write("live/net/terraform", "#!/bin/sh\n")
-			sourcetest.Check(s.t, os.Chmod(filepath.Join(s.dir, "live/net/terraform"), 0o755))
+			s.chmod("live/net/terraform", 0o755)
 		}),
 		lists("exec --dry-run --chdir live/net -- ./terraform init"),
 		lists("exec --dry-run --chdir live/net -- ./terraform plan"),
@@ -182,7 +166,7 @@ var scenes = []screenScene{
 		then(func(s *stage) {
 			s.require("live/net", longNames...)
 			s.require("live/app", longNames...)
-			s.require("live/old", "hashicorp/aws@5.100.0")
+			s.require("live/old", "hashicorp/aws 5.100.0")
 		}),
 		larder("--quiet install -R --chdir live"),
 		then(func(s *stage) {
@@ -242,11 +226,10 @@ var yearsOf = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`
 // play runs the commands of a scene on a terminal, with a PATH, and compares what it shows.
 func play(t *testing.T, scene screenScene, width int, path string) {
 	t.Parallel()
-	s := &stage{t: t, world: sourcetest.New(t), dir: t.TempDir()}
-	home := filepath.Join(s.dir, "home")
-	sourcetest.Check(t, os.Mkdir(home, 0o755))
+	s := &stage{ground: groundFor(t)}
+	s.mkdir("home")
 	s.env = slices.Concat(os.Environ(), s.world.Env(), []string{
-		"PATH=" + path, "HOME=" + home, "TERM=xterm", "NO_COLOR=", "CLICOLOR_FORCE=", "TF_CLI_CONFIG_FILE=",
+		"PATH=" + path, "HOME=" + s.path("home"), "TERM=xterm", "NO_COLOR=", "CLICOLOR_FORCE=", "TF_CLI_CONFIG_FILE=",
 	})
 	both := []string{"linux_amd64", "darwin_arm64"}
 	s.world.Add("registry.terraform.io/hashicorp/aws", "5.100.0", sourcetest.Release{Size: 2_000_000, Platforms: both})
@@ -255,7 +238,7 @@ func play(t *testing.T, scene screenScene, width int, path string) {
 	s.world.Add("example.test/acme/widget-of-a-lean-name", "1.2.0", sourcetest.Release{Size: 310_000, Platforms: both})
 	s.world.Add("registry.terraform.io/acme/gadget", "1.0.0", sourcetest.Release{Size: 1000, Platforms: both})
 	s.world.Add("registry.opentofu.org/acme/gadget", "1.0.0", sourcetest.Release{Size: 1000, Platforms: both})
-	s.require(".", "hashicorp/aws@~> 5.0", "hashicorp/random@>= 3.0", "example.test/acme/widget-of-a-long-name@>= 1.0")
+	s.require(".", "hashicorp/aws ~> 5.0", "hashicorp/random >= 3.0", "example.test/acme/widget-of-a-long-name >= 1.0")
 	var got strings.Builder
 	for _, step := range scene.steps {
 		if step.do != nil {

@@ -86,14 +86,11 @@ func prepareShells(t *testing.T) {
 	t.Helper()
 	home := t.TempDir()
 	world := sourcetest.New(t)
-	for _, assignment := range append(world.Env(), "HOME="+home, "TERM=xterm", "ZDOTDIR="+home, "XDG_CONFIG_HOME=", "XDG_CACHE_HOME=", "XDG_DATA_HOME=") {
-		name, value, _ := strings.Cut(assignment, "=")
-		t.Setenv(name, value)
-	}
+	setenvs(t, append(world.Env(), "HOME="+home, "TERM=xterm", "ZDOTDIR="+home, "XDG_CONFIG_HOME=", "XDG_CACHE_HOME=", "XDG_DATA_HOME=")...)
 	t.Chdir(home)
 	real, err := exec.LookPath("larder")
 	sourcetest.Check(t, err)
-	s := &stage{t: t, world: world}
+	s := &ground{t, world, home}
 	for _, p := range []string{"acme/widget@1.1.0", "acme/gadget@1.1.0", "acme/gadget@1.2.0", "example.test:8443/acme/gizmo@1.0.0"} {
 		address, version, _ := strings.Cut(p, "@")
 		if strings.Count(address, "/") == 1 {
@@ -108,9 +105,18 @@ func prepareShells(t *testing.T) {
 	s.write("bin/only-one-program", "")
 	s.write("bin/larder", fmt.Sprintf("#!/bin/sh\ncase $1 in __complete|completion) exec %s \"$@\" ;; esac\nIFS='|'\nprintf 'ARGS:%%s:END\\n' \"$*\"\n", real))
 	for _, name := range []string{"only-one-program", "larder"} {
-		sourcetest.Check(t, os.Chmod(filepath.Join("bin", name), 0o755))
+		s.chmod("bin/"+name, 0o755)
 	}
 	t.Setenv("PATH", filepath.Join(home, "bin")+":"+os.Getenv("PATH"))
+}
+
+// setenvs sets variables of this process during a test.
+func setenvs(t *testing.T, assignments ...string) {
+	t.Helper()
+	for _, assignment := range assignments {
+		name, value, _ := strings.Cut(assignment, "=")
+		t.Setenv(name, value)
+	}
 }
 
 // start starts the shell, with the completion script, on a terminal.
@@ -119,7 +125,7 @@ func (s shellStart) start(t *testing.T, path string) *uitest.Terminal {
 	_, after, found := strings.Cut(helpOf(t, "completion"), filepath.Base(s.file)+" ")
 	sourcetest.Expect(t, found, "help lacks %s", s.file)
 	line, _, _ := strings.Cut(after, "\n")
-	(&stage{t: t}).write(s.file, s.text+strings.TrimSpace(line)+"\n")
+	(&ground{t: t}).write(s.file, s.text+strings.TrimSpace(line)+"\n")
 	w := uitest.New(t, 200, 200)
 	w.Read()
 	cmd := exec.Command(path, s.args...)
