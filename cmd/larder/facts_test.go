@@ -12,7 +12,6 @@ import (
 	"golang.org/x/mod/modfile"
 	"golang.org/x/mod/zip"
 
-	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/sourcetest"
 )
 
@@ -24,19 +23,6 @@ func TestDocumentsAgreeWithTheCode(t *testing.T) {
 	}
 	if ci := document(t, "docs/ci.md"); !strings.Contains(ci, "\n## Exit status\n\n"+strings.Join(statuses, ", ")+".\n") {
 		t.Errorf("docs/ci.md does not list the exit statuses %q", statuses)
-	}
-	links := slices.DeleteFunc(slices.Clone(sources.LinkModes), func(m sources.LinkMode) bool { return m == sources.LinkAuto })
-	json := document(t, "docs/json.md")
-	for field, want := range map[string][]string{"verdict": sources.Texts(sourcetest.AllVerdicts), "link": sources.Texts(links)} {
-		row := regexp.MustCompile("(?m)^\\| `" + field + "` \\|.*$").FindString(json)
-		var got []string
-		for _, word := range regexp.MustCompile("`(.*?)`").FindAllStringSubmatch(row, -1)[1:] {
-			got = append(got, word[1])
-		}
-		slices.Sort(got)
-		if slices.Sort(want); !slices.Equal(got, want) {
-			t.Errorf("docs/json.md: %s is one of %q, want %q", field, got, want)
-		}
 	}
 }
 

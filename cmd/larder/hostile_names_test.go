@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
 	"regexp"
 	"runtime"
 	"strings"
@@ -50,21 +49,15 @@ func TestHostileNames(t *testing.T) {
 		t.Run(fmt.Sprintf("%q", name), func(t *testing.T) {
 			sourcetest.OneIn(t, 25)
 			t.Parallel()
-			w := sourcetest.New(t)
-			w.Add(addressHost+"/acme/widget", "1.0.0", sourcetest.Release{})
+			g := groundFor(t)
+			g.world.Add(widgetDir, "1.0.0", sourcetest.Release{})
 			warning, err := json.Marshal(name)
 			sourcetest.Check(t, err)
 			body := `{"warnings":[` + string(warning) + `],"versions":[{"version":"1.0.0","platforms":[]}]}`
-			w.Registry.Fault(sourcetest.Fault{Path: "*/versions", Body: body})
-			dir := t.TempDir()
-			for _, module := range []string{name, name + "-2"} {
-				sourcetest.Check(t, os.MkdirAll(filepath.Join(dir, module), 0o755))
-				sourcetest.Check(t, os.WriteFile(filepath.Join(dir, module, "main.tf"), []byte(requiring("widget")), 0o644))
-			}
-			broken := filepath.Join(dir, name+"-3")
-			sourcetest.Check(t, os.Mkdir(broken, 0o755))
-			text := "terraform {\n required_providers {\n x = { source = \"a\n" + name + "\" }\n"
-			sourcetest.Check(t, os.WriteFile(filepath.Join(broken, name+".tf"), []byte(text), 0o644))
+			g.world.Registry.Fault(sourcetest.Fault{Path: "*/versions", Body: body})
+			g.write(name+"/main.tf", requiring("widget"))
+			g.write(name+"-2/main.tf", requiring("widget"))
+			g.write(name+"-3/"+name+".tf", "terraform {\n required_providers {\n x = { source = \"a\n"+name+"\" }\n")
 			for _, line := range lines {
 				args := strings.Fields(line)
 				for i, arg := range args {
@@ -72,8 +65,8 @@ func TestHostileNames(t *testing.T) {
 						args[i] = name
 					}
 				}
-				env := append([]string{"PATH=" + os.Getenv("PATH"), "LARDER_CONFIG=" + name, "TF_WORKSPACE=" + name}, w.Env()...)
-				out, _ := workBoth(t, dir, env, args...)
+				env := append([]string{"PATH=" + os.Getenv("PATH"), "LARDER_CONFIG=" + name, "TF_WORKSPACE=" + name}, g.world.Env()...)
+				out, _ := workBoth(t, g.base, env, args...)
 				if strings.Contains(line, "--color always") {
 					out = regexp.MustCompile("\x1b\\[[0-9;]*m").ReplaceAllString(out, "")
 				}

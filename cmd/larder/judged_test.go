@@ -47,10 +47,10 @@ func TestRecordsAreOfOneSituation(t *testing.T) {
 		t.Skip("another release is recorded")
 	}
 	situation := func(t testing.TB, change func(dir string, w *sourcetest.World)) engineRun {
-		w := sourcetest.New(t)
+		g := groundFor(t)
+		w, dir := g.world, g.base
 		w.Add(recordedWidget, "1.0.0", sourcetest.Release{Platforms: []string{"linux_amd64", "darwin_arm64"}})
-		dir := t.TempDir()
-		sourcetest.Check(t, os.WriteFile(filepath.Join(dir, "main.tf"), []byte("terraform {\n  required_providers {\n    w = { source = \"registry.terraform.io/acme/widget\" }\n  }\n}\n"), 0o644))
+		g.write("main.tf", "terraform {\n  required_providers {\n    w = { source = \"registry.terraform.io/acme/widget\" }\n  }\n}\n")
 		change(dir, w)
 		env := []string{"PATH=" + os.Getenv("PATH"), "HOME=" + filepath.Join(dir, "home")}
 		for _, variable := range w.Env() {

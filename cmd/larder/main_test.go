@@ -92,34 +92,31 @@ func beLarder() {
 	os.Exit(runChecked(os.Args, os.Stdout, os.Stderr, start))
 }
 
-// prepare makes what stories print independent of who runs the tests, as their variables say.
+// prepare makes what stories print independent of who runs the tests, as their variables say. With [asForUsers], larder
+// is as for users.
 func prepare() {
+	restore()
+	if os.Getenv(asForUsers) != "" {
+		return
+	}
 	site.Unbound = func() bool { return os.Getenv("LARDER_TEST_ROOT") != "" }
 	cliconfig.SiteDir = os.Getenv("LARDER_TEST_SITE")
-	ui.ProgressEvery = usualProgress
 	if every, err := time.ParseDuration(os.Getenv("LARDER_TEST_PROGRESS")); err == nil {
 		ui.ProgressEvery = every
 	}
-	report.Clock = time.Now
 	if os.Getenv("LARDER_TEST_CLOCK") == "" {
 		start := time.Now()
 		report.Clock = func() time.Time { return start } // or no output would be the same twice
 	}
 }
 
-var usualProgress = ui.ProgressEvery
-
-// forUsers is what prepare changes, as it is for users.
-var forUsers = struct {
-	unbound func() bool
-	siteDir string
-	clock   func() time.Time
-}{site.Unbound, cliconfig.SiteDir, report.Clock}
-
-// restore undoes prepare.
-func restore() {
-	site.Unbound, cliconfig.SiteDir, ui.ProgressEvery, report.Clock = forUsers.unbound, forUsers.siteDir, usualProgress, forUsers.clock
-}
+// restore undoes what prepare changes.
+var restore = func() func() {
+	unbound, siteDir, every, clock := site.Unbound, cliconfig.SiteDir, ui.ProgressEvery, report.Clock
+	return func() {
+		site.Unbound, cliconfig.SiteDir, ui.ProgressEvery, report.Clock = unbound, siteDir, every, clock
+	}
+}()
 
 // onWindows lets stories be the same on Windows, in a second process: that one trusts the authorities in SSL_CERT_FILE
 // and is for another platform, and this one prints its paths with slashes.

@@ -57,10 +57,10 @@ func requiresAsRecorded(t *testing.T, p engineRelease, name string, archive *txt
 		}
 		t.Parallel()
 		dir := t.TempDir()
+		g := ground{t: t, base: dir}
 		for _, f := range archive.Files {
-			if path := filepath.Join(dir, filepath.FromSlash(f.Name)); !strings.HasPrefix(f.Name, "want") {
-				sourcetest.Check(t, os.MkdirAll(filepath.Dir(path), 0o755))
-				sourcetest.Check(t, os.WriteFile(path, f.Data, 0o644))
+			if !strings.HasPrefix(f.Name, "want") {
+				g.write(f.Name, string(f.Data))
 			}
 		}
 		testsAlone := func() bool { return !strings.HasPrefix(p.Version, "1.11.") }
@@ -70,9 +70,8 @@ func requiresAsRecorded(t *testing.T, p engineRelease, name string, archive *txt
 		if has(".terraform/modules/modules.json") {
 			args = append(args, "-get=false")
 		}
-		config := filepath.Join(dir, ".config")
-		sourcetest.Check(t, os.WriteFile(config, []byte("provider_installation {\n  filesystem_mirror {\n    path = \"/none\"\n  }\n}\n"), 0o644))
-		env := []string{"PATH=" + os.Getenv("PATH"), "TF_CLI_CONFIG_FILE=" + config, "HOME=" + dir + "/.home", "CHECKPOINT_DISABLE=1"}
+		g.write(".config", "provider_installation {\n  filesystem_mirror {\n    path = \"/none\"\n  }\n}\n")
+		env := []string{"PATH=" + os.Getenv("PATH"), "TF_CLI_CONFIG_FILE=" + g.path(".config"), "HOME=" + dir + "/.home", "CHECKPOINT_DISABLE=1"}
 		judge := newJudge(t, p, "requirements", name, nil)
 		if name == "same-source" && judge.live() && !p.recording() {
 			t.Skip("the engine names either of the two local names first, and so its output isn't that on record")

@@ -4,8 +4,6 @@ import (
 	"encoding/base64"
 	"fmt"
 	"net/url"
-	"os"
-	"path/filepath"
 	"runtime"
 	"strings"
 	"testing"
@@ -54,20 +52,15 @@ func TestOutputHoldsNoSecrets(t *testing.T) {
 				for _, at := range []*string{&f.Body, &f.ContentType, &f.Redirect} {
 					*at = strings.ReplaceAll(*at, "%s", text)
 				}
-				w := sourcetest.New(t)
-				w.Add(addressHost+"/acme/widget", "1.0.0", sourcetest.Release{Platforms: []string{runtime.GOOS + "_" + runtime.GOARCH}})
-				w.Registry.RequireToken(secret)
-				w.Registry.Fault(f)
-				dir := t.TempDir()
-				config := fmt.Sprintf("credentials %q {\n  token = %q\n}\n", addressHost, secret)
-				sourcetest.Check(t, os.WriteFile(filepath.Join(dir, ".terraformrc"), []byte(config), 0o600))
-				sourcetest.Check(t, os.WriteFile(filepath.Join(dir, "main.tf"), []byte(requiring("widget")), 0o644))
+				g := requiringWidget(t, sourcetest.Release{})
+				g.world.Registry.RequireToken(secret)
+				g.world.Registry.Fault(f)
+				g.write(".terraformrc", fmt.Sprintf("credentials %q {\n  token = %q\n}\n", addressHost, secret))
 				for _, line := range []string{
 					"install --verbose", "install --json", "explain acme/widget --all", "versions " + addressHost + "/acme/widget",
 					"outdated --verbose", "doctor --verbose", "doctor " + addressHost + " --verbose", "doctor " + addressHost + " --json",
 				} {
-					env := append([]string{"PATH=" + os.Getenv("PATH"), "HOME=" + dir, "TF_REGISTRY_DISCOVERY_RETRY=1"}, w.Network()...)
-					out, _ := workBoth(t, dir, env, strings.Fields(line)...)
+					out, _ := g.larder(g.world.Network(), strings.Fields(line)...)
 					for _, part := range []string{secret[5:15], url.QueryEscape(secret)[9:17], forms["in base64"][8:18]} {
 						sourcetest.Expect(t, !strings.Contains(out, part), "%s is in the output of larder %s:\n%s", part, line, out)
 					}
@@ -82,15 +75,8 @@ func TestQuestionsShowNoSecrets(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("a credentials helper is a script")
 	}
-	w := sourcetest.New(t)
-	w.Add(addressHost+"/acme/widget", "1.0.0", sourcetest.Release{Platforms: []string{ownPlatform}})
-	dir := t.TempDir()
-	write := func(name, text string, mode os.FileMode) {
-		path := filepath.Join(dir, filepath.FromSlash(name))
-		sourcetest.Check(t, os.MkdirAll(filepath.Dir(path), 0o755))
-		sourcetest.Check(t, os.WriteFile(path, []byte(text), mode))
-	}
-	write(".terraformrc", `
+	g := requiringWidget(t, sourcetest.Release{})
+	g.write(".terraformrc", `
 credentials "example.test" { token = "S3cretA1" }
 credentials "unused.test" { token = "S3cretA2" }
 credentials_helper "x" { args = ["S3cretA3"] }
@@ -102,17 +88,16 @@ provider_installation {
   }
   direct {}
 }
-`, 0o600)
-	write(".terraform.d/plugins/terraform-credentials-x", "#!/bin/sh\necho '{\"token\": \"S3cretA8\"}'\n", 0o755)
-	write(".netrc", "machine example.test login me password S3cretA9\n", 0o600)
-	write(".config/larder/config.hcl", `host "example.test" { headers = { "X-Key" = "S3cretB1" } }`, 0o600)
-	write("work/main.tf", requiring("widget"), 0o600)
-	env := []string{
-		"PATH=" + os.Getenv("PATH"), "HOME=" + dir, "NO_PROXY=test",
+`)
+	g.write(".terraform.d/plugins/terraform-credentials-x", "#!/bin/sh\necho '{\"token\": \"S3cretA8\"}'\n")
+	g.chmod(".terraform.d/plugins/terraform-credentials-x", 0o755)
+	g.write(".netrc", "machine example.test login me password S3cretA9\n")
+	g.write(".config/larder/config.hcl", `host "example.test" { headers = { "X-Key" = "S3cretB1" } }`)
+	env := append([]string{
+		"NO_PROXY=test",
 		"HTTPS_PROXY=http://me:S3cret%21B2@proxy.test:1", "HTTP_PROXY=me:S3cret@B3@proxy.test", "LARDER_RECORD_KEY=S3cretB4S3cretB4S3cretB4S3cretB4",
 		"TF_CLI_ARGS_init=-backend-config=password=S3cretB5", "TF_TOKEN_other_test=S3cretB6", "TF_TOKEN=S3cretB7", "TF_PLUGIN_CACHE=S3cretB8",
-	}
-	env = append(env, w.Network()...)
+	}, g.world.Network()...)
 	for _, line := range []string{
 		"explain --all", "explain example.test/acme/widget", "versions example.test/acme/widget", "outdated", "doctor", "doctor example.test",
 		"doctor moved.test", "doctor https://me:S3cretC1@mirror.test/providers/?key=S3cretC2", "doctor me:S3cretC3@example.test",
@@ -123,7 +108,9 @@ provider_installation {
 			t.Run(line+" "+flag, func(t *testing.T) {
 				sourcetest.OneIn(t, 4)
 				t.Parallel()
-				out, _ := workBoth(t, filepath.Join(dir, "work"), env, append(strings.Fields(line), flag)...)
+				here := *g
+				here.t = t
+				out, _ := here.larder(env, append(strings.Fields(line), flag)...)
 				sourcetest.Expect(t, len(out) > 0 && !strings.Contains(strings.ToLower(out), "s3cret"), "larder %s:\n%s", line, out)
 			})
 		}

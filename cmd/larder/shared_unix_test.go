@@ -42,11 +42,7 @@ func newCommons(t *testing.T, mode fs.FileMode, umask string) *commons {
 	c := &commons{T: t, world: sourcetest.New(t), dir: t.TempDir(), umask: umask}
 	c.env = c.world.Env()
 	config, _ := strings.CutPrefix(c.env[0], "TF_CLI_CONFIG_FILE=")
-	for _, file := range []string{c.dir + "/x", c.world.CAFile, config} {
-		for dir := filepath.Dir(file); dir != filepath.Clean(os.TempDir()); dir = filepath.Dir(dir) {
-			sourcetest.Check(t, os.Chmod(dir, 0o755))
-		}
-	}
+	openWayTo(t, c.dir+"/x", c.world.CAFile, config)
 	schema := filepath.Join(c.dir, "schema.json")
 	c.write(0, schema, string(sourcetest.ReadFile(t, "../../docs/json.schema.json")))
 	c.env = append(c.env, "LARDER_TEST_SCHEMA="+schema)
@@ -243,6 +239,17 @@ func TestUsersInstallAtOnce(t *testing.T) {
 // sticky and grouped are caches of all users, and of a group.
 const sticky, grouped = fs.ModeSticky | 0o777, fs.ModeSetgid | 0o775
 
+// eachMode runs a test with both.
+func eachMode(t *testing.T, test func(c *commons, mode fs.FileMode)) {
+	t.Parallel()
+	for _, mode := range []fs.FileMode{sticky, grouped} {
+		t.Run(mode.String(), func(t *testing.T) {
+			t.Parallel()
+			test(newCommons(t, mode, "022"), mode)
+		})
+	}
+}
+
 // add publishes providers.
 func (c *commons) add(types ...string) {
 	for _, typ := range types {
@@ -318,38 +325,33 @@ func TestUsersMeetStrayPackages(t *testing.T) {
 
 // A cache that an engine has created with directories that only their owner may write to still serves the other users. A hint says how to open it.
 func TestUsersMeetClosedDirectories(t *testing.T) {
-	t.Parallel()
-	for _, mode := range []fs.FileMode{sticky, grouped} {
-		t.Run(mode.String(), func(t *testing.T) {
-			t.Parallel()
-			c := newCommons(t, mode, "022")
-			c.add("a", "b")
-			one, two := c.module(alice, "net", "a"), c.module(bob, "net", "a", "b")
-			c.run(0, alice, one, "install")
-			c.lockFile(one, two, bob)
-			sourcetest.Check(t, filepath.WalkDir(c.cache, func(path string, e fs.DirEntry, err error) error {
-				if err == nil && e.IsDir() && path != c.cache {
-					err = os.Chmod(path, 0o755)
-				}
-				return err
-			}))
-			c.world.Registry.Forget()
-			out := c.run(0, bob, two, "install")
-			contain(t, out, "the plugin cache "+c.cache+" is read-only: new packages are not added to it: "+c.cache+"/.larder/tmp belongs to user 54321: ",
-				"hint: let user 54321 run larder cache repair, so that all users of "+c.cache+" may write there")
-			sourcetest.Expect(t, c.requests() == 1, "%d archives were requested", c.requests())
-			c.silent(c.run(0, bob, c.dir, "cache", "list"))
-			contain(t, c.run(0, bob, c.dir, "cache", "prune", "--all", "--yes"), "Nothing to remove; kept: 1 of other users")
+	eachMode(t, func(c *commons, mode fs.FileMode) {
+		c.add("a", "b")
+		one, two := c.module(alice, "net", "a"), c.module(bob, "net", "a", "b")
+		c.run(0, alice, one, "install")
+		c.lockFile(one, two, bob)
+		sourcetest.Check(c, filepath.WalkDir(c.cache, func(path string, e fs.DirEntry, err error) error {
+			if err == nil && e.IsDir() && path != c.cache {
+				err = os.Chmod(path, 0o755)
+			}
+			return err
+		}))
+		c.world.Registry.Forget()
+		out := c.run(0, bob, two, "install")
+		contain(c, out, "the plugin cache "+c.cache+" is read-only: new packages are not added to it: "+c.cache+"/.larder/tmp belongs to user 54321: ",
+			"hint: let user 54321 run larder cache repair, so that all users of "+c.cache+" may write there")
+		sourcetest.Expect(c, c.requests() == 1, "%d archives were requested", c.requests())
+		c.silent(c.run(0, bob, c.dir, "cache", "list"))
+		contain(c, c.run(0, bob, c.dir, "cache", "prune", "--all", "--yes"), "Nothing to remove; kept: 1 of other users")
 
-			c.run(0, alice, c.dir, "cache", "repair")
-			sourcetest.Check(t, os.RemoveAll(two+"/.terraform"))
-			c.silent(c.run(0, bob, two, "install"))
-			sourcetest.Check(t, os.RemoveAll(two+"/.terraform"))
-			c.world.Registry.Forget()
-			c.silent(c.run(0, bob, two, "install"))
-			sourcetest.Expect(t, c.requests() == 0, "%d archives were requested", c.requests())
-		})
-	}
+		c.run(0, alice, c.dir, "cache", "repair")
+		sourcetest.Check(c, os.RemoveAll(two+"/.terraform"))
+		c.silent(c.run(0, bob, two, "install"))
+		sourcetest.Check(c, os.RemoveAll(two+"/.terraform"))
+		c.world.Registry.Forget()
+		c.silent(c.run(0, bob, two, "install"))
+		sourcetest.Expect(c, c.requests() == 0, "%d archives were requested", c.requests())
+	})
 }
 
 // A user can't replace the package of another user in a directory with the sticky bit. The user
@@ -399,53 +401,48 @@ func TestUsersCannotReplacePackages(t *testing.T) {
 
 // A user removes and repairs what the user may, and is told what other users own.
 func TestUsersCleanUp(t *testing.T) {
-	t.Parallel()
-	for _, mode := range []fs.FileMode{sticky, grouped} {
-		t.Run(mode.String(), func(t *testing.T) {
-			t.Parallel()
-			c := newCommons(t, mode, "022")
-			c.add("a", "b", "c")
-			c.run(0, alice, c.module(alice, "net", "a"), "install")
-			c.run(0, bob, c.module(bob, "net", "b"), "install")
-			c.run(0, bob, c.dir, "prefetch", "acme/c")
-			contain(t, c.run(0, alice, c.dir, "cache", "list"), "acme/a", "acme/b", "acme/c")
-			if mode == sticky {
-				contain(t, c.run(0, alice, c.dir, "cache", "prune", "--dry-run", "--json"), `"of_others":1`)
-			}
-			out := c.run(0, alice, c.dir, "cache", "prune", "--yes") // it knows the root modules of bob
-			if mode == sticky {
-				contain(t, out, "Nothing to remove; kept: 2 used by root modules, 1 of other users")
-			} else {
-				contain(t, out, "Removed 1 package", "kept: 2 used by root modules")
-			}
-			c.silent(out)
-			c.silent(c.run(0, bob, c.dir, "cache", "prune", "--yes"))
-			_, err := os.Lstat(c.entry("c"))
-			sourcetest.ErrorIs(t, err, fs.ErrNotExist)
+	eachMode(t, func(c *commons, mode fs.FileMode) {
+		c.add("a", "b", "c")
+		c.run(0, alice, c.module(alice, "net", "a"), "install")
+		c.run(0, bob, c.module(bob, "net", "b"), "install")
+		c.run(0, bob, c.dir, "prefetch", "acme/c")
+		contain(c, c.run(0, alice, c.dir, "cache", "list"), "acme/a", "acme/b", "acme/c")
+		if mode == sticky {
+			contain(c, c.run(0, alice, c.dir, "cache", "prune", "--dry-run", "--json"), `"of_others":1`)
+		}
+		out := c.run(0, alice, c.dir, "cache", "prune", "--yes") // it knows the root modules of bob
+		if mode == sticky {
+			contain(c, out, "Nothing to remove; kept: 2 used by root modules, 1 of other users")
+		} else {
+			contain(c, out, "Removed 1 package", "kept: 2 used by root modules")
+		}
+		c.silent(out)
+		c.silent(c.run(0, bob, c.dir, "cache", "prune", "--yes"))
+		_, err := os.Lstat(c.entry("c"))
+		sourcetest.ErrorIs(c, err, fs.ErrNotExist)
 
-			// Damage that only alice may repair.
-			sourcetest.Check(t, os.WriteFile(c.entry("a")+"/terraform-provider-a_v1.0.0", []byte("changed"), 0o755))
-			c.run(3, alice, c.dir, "cache", "verify")
-			if mode == sticky {
-				c.run(0, bob, c.dir, "cache", "repair")
-				sourcetest.Check(t, os.Remove(c.entry("a")+"/terraform-provider-a_v1.0.0"))
-				contain(t, c.run(1, bob, c.dir, "cache", "repair"), "belongs to user 54321: only its owner may replace it", "hint: let user 54321 remove or repair it", "1 failed")
-			}
-			c.run(0, alice, c.dir, "cache", "repair")
-			c.silent(c.run(0, alice, c.dir, "cache", "verify"))
+		// Damage that only alice may repair.
+		sourcetest.Check(c, os.WriteFile(c.entry("a")+"/terraform-provider-a_v1.0.0", []byte("changed"), 0o755))
+		c.run(3, alice, c.dir, "cache", "verify")
+		if mode == sticky {
+			c.run(0, bob, c.dir, "cache", "repair")
+			sourcetest.Check(c, os.Remove(c.entry("a")+"/terraform-provider-a_v1.0.0"))
+			contain(c, c.run(1, bob, c.dir, "cache", "repair"), "belongs to user 54321: only its owner may replace it", "hint: let user 54321 remove or repair it", "1 failed")
+		}
+		c.run(0, alice, c.dir, "cache", "repair")
+		c.silent(c.run(0, alice, c.dir, "cache", "verify"))
 
-			out = c.run(0, bob, c.dir, "cache", "prune", "--all", "--yes")
-			c.silent(out)
-			if mode == sticky {
-				contain(t, out, "1 of other users")
-			}
-			c.silent(c.run(0, alice, c.dir, "cache", "prune", "--all", "--yes"))
-			out = c.run(0, alice, c.dir, "cache", "stats")
-			contain(t, out, "packages    0 ")
-			c.silent(out)
-			c.run(0, alice, c.dir, "cache", "verify")
-		})
-	}
+		out = c.run(0, bob, c.dir, "cache", "prune", "--all", "--yes")
+		c.silent(out)
+		if mode == sticky {
+			contain(c, out, "1 of other users")
+		}
+		c.silent(c.run(0, alice, c.dir, "cache", "prune", "--all", "--yes"))
+		out = c.run(0, alice, c.dir, "cache", "stats")
+		contain(c, out, "packages    0 ")
+		c.silent(out)
+		c.run(0, alice, c.dir, "cache", "verify")
+	})
 }
 
 // With a common record key, users accept each other's verification results, also without a
@@ -558,7 +555,7 @@ func TestUsersShareAMirror(t *testing.T) {
 }
 
 // contain checks that a text contains others.
-func contain(t *testing.T, text string, parts ...string) {
+func contain(t testing.TB, text string, parts ...string) {
 	t.Helper()
 	for _, part := range parts {
 		sourcetest.Expect(t, strings.Contains(text, part), "no %q in:\n%s", part, text)

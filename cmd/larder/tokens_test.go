@@ -3,8 +3,6 @@ package main
 import (
 	"fmt"
 	"os"
-	"path/filepath"
-	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -85,8 +83,7 @@ func bearer(host string) string { return "Bearer for-" + host }
 // with the host and the header.
 func (c tokenCase) sent(t *testing.T, run func(engineRun) (output string, status int)) (sent []string) {
 	t.Helper()
-	w := sourcetest.New(t)
-	w.Add(addressHost+"/acme/widget", "1.0.0", sourcetest.Release{Platforms: []string{runtime.GOOS + "_" + runtime.GOARCH}})
+	g := requiringWidget(t, sourcetest.Release{})
 	base := "https://" + serviceHost + "/v1/providers/" + addressHost + "/"
 	var env []string
 	config := ""
@@ -94,9 +91,8 @@ func (c tokenCase) sent(t *testing.T, run func(engineRun) (output string, status
 	case "moved":
 		config += fmt.Sprintf("host %q {\n  services = {\n    \"providers.v1\" = %q\n  }\n}\n", addressHost, base)
 	case "led":
-		w.Registry.Fault(sourcetest.Fault{Path: "/.well-known/*", Edit: func([]byte) []byte { return []byte(`{"providers.v1": "` + base + `"}`) }})
+		g.world.Registry.Fault(sourcetest.Fault{Path: "/.well-known/*", Edit: func([]byte) []byte { return []byte(`{"providers.v1": "` + base + `"}`) }})
 	}
-	dir := t.TempDir()
 	for _, host := range strings.Fields(c.tokens) {
 		switch c.how {
 		case "credentials":
@@ -107,18 +103,15 @@ func (c tokenCase) sent(t *testing.T, run func(engineRun) (output string, status
 	}
 	if c.how == "helper" {
 		config += "credentials_helper \"x\" {\n}\n"
-		plugins := filepath.Join(dir, ".terraform.d", "plugins")
-		sourcetest.Check(t, os.MkdirAll(plugins, 0o755))
+		g.mkdir(".terraform.d/plugins")
 		script := "#!/bin/sh\ncase ' " + c.tokens + " ' in\n*\" $2 \"*) echo '{\"token\": \"for-'$2'\"}' ;;\n*) echo '{}' ;;\nesac\n"
-		sourcetest.WriteExecutable(t, filepath.Join(plugins, "terraform-credentials-x"), []byte(script))
+		sourcetest.WriteExecutable(t, g.path(".terraform.d/plugins/terraform-credentials-x"), []byte(script))
 	}
-	sourcetest.Check(t, os.WriteFile(filepath.Join(dir, ".terraformrc"), []byte(config), 0o600))
-	sourcetest.Check(t, os.WriteFile(filepath.Join(dir, "main.tf"), []byte(requiring("widget")), 0o644))
-	env = append(env, "PATH="+os.Getenv("PATH"), "HOME="+dir)
-	env = append(env, w.Network()...)
-	out, status := run(engineRun{Base: dir, Dir: dir, Env: env, World: w})
+	g.write(".terraformrc", config)
+	env = append(append(env, "PATH="+os.Getenv("PATH"), "HOME="+g.base), g.world.Network()...)
+	out, status := run(engineRun{Base: g.base, Dir: g.base, Env: env, World: g.world})
 	sourcetest.Require(t, status == 0, "exit status %d\n%s", status, out)
-	for _, r := range w.Registry.Requests() {
+	for _, r := range g.world.Registry.Requests() {
 		sent = append(sent, strings.TrimSpace(fmt.Sprintf("%s %s %s", r.Kind, r.Host, r.Header.Get("Authorization"))))
 	}
 	slices.Sort(sent)

@@ -137,11 +137,7 @@ func beWorker() {
 				_ = os.Setenv(name, value) // the names are those of tests
 			}
 			xdg.Reload()
-			if os.Getenv(asForUsers) == "" {
-				prepare()
-			} else {
-				restore()
-			}
+			prepare()
 		}
 		var both output
 		stdout, stderr := &stream{both: &both}, &stream{both: &both}
