@@ -17,6 +17,7 @@ import (
 	"github.com/larder-cli/larder/installer"
 	"github.com/larder-cli/larder/installer/acquire"
 	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/policy"
 )
 
 // An Installation installs the providers of one root module, or with --recursive of all root
@@ -32,9 +33,8 @@ type Installation struct {
 	Defers    func(*site.Root) bool                                      // whether a root module is left out; may be nil
 	Installed func(*site.Root, *installer.Root, *installer.Result) error // called after each root module; may be nil
 
-	readings   acquire.Readings
-	incomplete incomplete
-	tally      installTally
+	readings acquire.Readings
+	tally    installTally
 }
 
 // Run installs the providers of all root modules.
@@ -83,7 +83,7 @@ func (in *Installation) At(ctx context.Context, dir string, out *report.Output) 
 		if result != nil {
 			in.Signers.SawAll(result.Packages)
 		}
-		in.tally.add(out, installed{result, before, len(root.Requirements), err != nil})
+		in.tally.add(out, installed{result, before, len(root.Requirements), err != nil, m.Policy.Has(policy.Platforms)})
 	}, err
 }
 
@@ -110,7 +110,6 @@ func (in *Installation) install(ctx context.Context, m *site.Root, root *install
 	opts.Confined = len(m.PluginDirs) > 0 && !opensCache
 	opts.UnverifiedCache = m.Config.UnverifiedCache && !m.Flags.NoCache
 	result, err := installer.New(from, to, m.Client, opts).Install(ctx, *root)
-	in.incomplete.add(result, m.Policy)
 	if result != nil {
 		var installed []sources.Release
 		for _, p := range result.Packages {
@@ -126,24 +125,21 @@ func (in *Installation) install(ctx context.Context, m *site.Root, root *install
 	return result, rememberPluginDirs(in.Site, in.PluginPath, root.DataDir)
 }
 
-// warnIncomplete prints one warning for all of them, because they have the same cause: no
-// source has the signed checksums of a version.
+// warnIncomplete prints one warning for all lock files without hashes for other platforms, because these have the same
+// cause: no source has the signed checksums of a version.
 func (in *Installation) warnIncomplete() {
-	i := &in.incomplete
-	if i.files == 0 {
+	t := &in.tally
+	if t.unhashed == 0 {
 		return
 	}
-	platforms := in.Flags.Platforms
-	if len(platforms) == 0 {
-		platforms = []sources.Platform{sources.CurrentPlatform()}
-	}
-	names := sources.Texts(slices.SortedFunc(maps.Keys(i.providers), sources.Provider.Compare))
+	platforms := site.ThisIfNone(in.Flags.Platforms)
+	names := sources.Texts(slices.SortedFunc(maps.Keys(t.incomplete), sources.Provider.Compare))
 	files := "the lock file has"
 	switch {
-	case in.Flags.Recursive && i.files == 1:
+	case in.Flags.Recursive && t.unhashed == 1:
 		files = "1 lock file has"
 	case in.Flags.Recursive:
-		files = ui.Count(i.files, "lock file") + " have"
+		files = ui.Count(t.unhashed, "lock file") + " have"
 	}
 	example := slices.Clone(sources.Texts(platforms))
 	for _, other := range []string{"linux_amd64", "darwin_arm64"} {
@@ -152,7 +148,7 @@ func (in *Installation) warnIncomplete() {
 		}
 	}
 	hint := fmt.Sprintf("to add hashes for the platforms that you use, run %s --platform %s", in.Again("lock"), strings.Join(example, " --platform "))
-	if i.declared {
+	if t.declared {
 		hint = "to add hashes for the platforms that the policy declares, run " + in.Again("lock")
 	}
 	in.Output.WarnHint(hint,

@@ -17,6 +17,7 @@ type installed struct {
 	before            *lockfile.File
 	required          int // providers
 	fails             bool
+	declared          bool // a policy declares the platforms
 }
 
 // changes returns the packages of the result, and how each differs from the one before.
@@ -65,6 +66,10 @@ type installTally struct {
 	InstallSum
 	sources map[string]bool
 	behind  map[sources.Provider]bool // with a newer release than the chosen version
+
+	unhashed   int                       // lock files that were written without hashes for other platforms
+	incomplete map[sources.Provider]bool // without these hashes
+	declared   bool                      // a policy declares the platforms of such a lock file
 }
 
 // fail counts a root module that could not be read.
@@ -81,7 +86,7 @@ func (t *installTally) add(out *report.Output, i installed) {
 		return
 	}
 	if t.sources == nil {
-		t.sources, t.behind = map[string]bool{}, map[sources.Provider]bool{}
+		t.sources, t.behind, t.incomplete = map[string]bool{}, map[sources.Provider]bool{}, map[sources.Provider]bool{}
 	}
 	for _, p := range i.Behind {
 		t.behind[p] = true
@@ -120,6 +125,13 @@ func (t *installTally) add(out *report.Output, i installed) {
 	if i.Lock.Written {
 		t.LockFiles++
 		out.LockFile(i.Lock)
+	}
+	if i.Lock.Written && len(i.Incomplete) > 0 {
+		t.unhashed++
+		t.declared = t.declared || i.declared
+		for _, p := range i.Incomplete {
+			t.incomplete[p] = true
+		}
 	}
 }
 
