@@ -16,6 +16,8 @@ type Method struct {
 	Include []Pattern // empty means all
 	Exclude []Pattern // takes precedence over Include
 
+	Tries int // of downloads; see [Package.Tries]
+
 	// Checkout means that the source is part of a checkout. Who can change that can have it list versions that don't
 	// exist.
 	Checkout bool
@@ -279,6 +281,7 @@ func first(ctx context.Context, id PackageID, methods []Method) (Package, error)
 		if pkg.from == nil { // method.Source is not a multi itself
 			pkg.from = method.Source
 		}
+		pkg.Tries = cmp.Or(method.Tries, pkg.Tries)
 		if errors.Is(err, ErrOffline) {
 			offline = cmp.Or(offline, err)
 			continue

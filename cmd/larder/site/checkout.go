@@ -114,9 +114,6 @@ func (s *Site) first(key string) bool {
 
 // LocalMirror returns the filesystem mirror of an installation method, or nil.
 func LocalMirror(method sources.Method) *fsmirror.Mirror {
-	if p, ok := method.Source.(patient); ok {
-		method.Source = p.Source
-	}
 	mirror, _ := method.Source.(*fsmirror.Mirror)
 	return mirror
 }

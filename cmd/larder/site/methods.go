@@ -60,10 +60,11 @@ func (m *Root) Methods(ctx context.Context) (methods []sources.Method, err error
 		if err != nil {
 			return nil, fmt.Errorf("%s:%d: %w", method.File, method.Line, err)
 		}
+		one := sources.Method{Source: source, Include: method.Include, Exclude: method.Exclude, Checkout: configured}
 		if n := method.DownloadRetries; n != nil {
-			source = patient{source, *n + 1}
+			one.Tries = *n + 1
 		}
-		methods = append(methods, sources.Method{Source: source, Include: method.Include, Exclude: method.Exclude, Checkout: configured})
+		methods = append(methods, one)
 	}
 	return methods, nil
 }
@@ -83,19 +84,6 @@ func (m *Root) method(method cliconfig.Method) (sources.Source, error) {
 		return m.Remote("oci "+method.Template.String(), func() (sources.Source, error) { return m.OciMirror(method.Template, false), nil })
 	}
 	return nil, fmt.Errorf("unknown installation method %s", method.Kind)
-}
-
-// A patient source adds the number of download attempts to packages.
-type patient struct {
-	sources.Source
-	tries int
-}
-
-// Package returns the package of the source with the number of attempts.
-func (p patient) Package(ctx context.Context, id sources.PackageID) (sources.Package, error) {
-	pkg, err := p.Source.Package(ctx, id)
-	pkg.Tries = p.tries
-	return pkg, err
 }
 
 // Remote returns the source with a name. All root modules of an engine share it, so that

@@ -58,19 +58,6 @@ func (l *signerLog) SawAll(outcomes []installer.Outcome) {
 	}
 }
 
-// An unusedKeyError reports a key of --trust-key that signed no package of the command.
-type unusedKeyError struct {
-	key      sources.Fingerprint
-	packages int
-}
-
-func (e *unusedKeyError) Error() string {
-	if e.packages == 1 {
-		return fmt.Sprintf("--trust-key %s: the key did not sign the package", e.key)
-	}
-	return fmt.Sprintf("--trust-key %s: the key signed none of the %d packages", e.key, e.packages)
-}
-
 // UnusedKeys returns an error for each key of --trust-key that signed no package. If there was
 // no package, there was nothing to sign.
 func (s *Site) UnusedKeys() error {
@@ -79,7 +66,10 @@ func (s *Site) UnusedKeys() error {
 	var errs []error
 	for _, key := range s.Flags.TrustKeys {
 		if n := len(s.Signers.packages); n > 0 && !s.Signers.signed[key] {
-			err := &unusedKeyError{key, n}
+			err := fmt.Errorf("--trust-key %s: the key signed none of the %d packages", key, n)
+			if n == 1 {
+				err = fmt.Errorf("--trust-key %s: the key did not sign the package", key)
+			}
 			errs = append(errs, sources.WithHint(err, "compare the fingerprint with the one that the publisher announced"))
 		}
 	}
