@@ -18,7 +18,6 @@ import (
 	"github.com/larder-cli/larder/fsmirror/publish"
 	"github.com/larder-cli/larder/installer"
 	"github.com/larder-cli/larder/sources"
-	"golang.org/x/sync/errgroup"
 )
 
 // InPlace are the archives that a place has.
@@ -54,8 +53,12 @@ func (all *InPlace) Err() error {
 
 // Browse reads what a place has of the providers that the patterns select. If the place can't list its providers, they are
 // those that the patterns name in full, or else those given. A release that can't be read is no error, but one of the result.
-func Browse(ctx context.Context, m *site.Root, b publish.Browser, typed string, patterns []site.Pattern, known []sources.Provider) (*InPlace, error) {
+func Browse(ctx context.Context, m *site.Root, r site.PlaceRequest, patterns []site.Pattern, known []sources.Provider) (*InPlace, error) {
 	all := &InPlace{Archives: map[sources.PackageID]sources.HeldArchive{}, signed: map[sources.Release]*sources.Signed{}}
+	b, err := m.Browser(ctx, r)
+	if err != nil {
+		return all, err
+	}
 	providers, err := named(m, patterns)
 	if err != nil || len(providers) < len(patterns) || len(patterns) == 0 {
 		providers, err = b.Providers(ctx)
@@ -64,23 +67,16 @@ func Browse(ctx context.Context, m *site.Root, b publish.Browser, typed string, 
 		}
 	}
 	if errors.Is(err, publish.ErrUnlisted) {
-		err = report.Usage(fmt.Errorf("%s: %w", typed, err))
+		err = report.Usage(fmt.Errorf("%s: %w", r.Place, err))
 	}
 	if err != nil {
 		return all, err
 	}
-	group, ctx := errgroup.WithContext(ctx)
-	group.SetLimit(cmp.Or(m.Flags.Jobs, 16))
-	for _, p := range providers {
-		if !selectsProvider(patterns, p, b.Hostless()) {
-			continue
-		}
-		group.Go(func() error {
-			browseProvider(ctx, m, b, p, patterns, all)
-			return ctx.Err()
-		})
-	}
-	return all, group.Wait()
+	providers = slices.DeleteFunc(slices.Clone(providers), func(p sources.Provider) bool {
+		return !selectsProvider(patterns, p, b.Hostless())
+	})
+	site.ForEach(len(providers), cmp.Or(m.Flags.Jobs, 16), func(i int) { browseProvider(ctx, m, b, providers[i], patterns, all) })
+	return all, ctx.Err()
 }
 
 // named returns the providers that patterns without wildcards name.
@@ -129,32 +125,26 @@ func browseProvider(ctx context.Context, m *site.Root, b publish.Browser, p sour
 		}
 		return
 	}
-	var group errgroup.Group
-	group.SetLimit(8)
-	for _, v := range listing.Versions {
-		group.Go(func() error {
-			r := sources.Release{Provider: p, Version: v}
-			c, err := b.Release(ctx, p, v)
-			if err != nil {
-				if selectsRelease(patterns, r, b.Hostless()) {
-					all.failed(r, err)
-				}
-				return nil
+	site.ForEach(len(listing.Versions), 8, func(i int) {
+		r := sources.Release{Provider: p, Version: listing.Versions[i]}
+		c, err := b.Release(ctx, p, r.Version)
+		if err != nil {
+			if selectsRelease(patterns, r, b.Hostless()) {
+				all.failed(r, err)
 			}
-			r.Provider = c.Provider
-			for _, w := range c.Warnings {
-				m.Output.Warn("%s: %s", r.Provider, w)
-			}
-			all.mu.Lock()
-			defer all.mu.Unlock()
-			all.signed[r] = c.Signed
-			for platform, a := range c.Archives {
-				all.Archives[sources.PackageID{Provider: r.Provider, Version: v, Platform: platform}] = a
-			}
-			return nil
-		})
-	}
-	_ = group.Wait()
+			return
+		}
+		r.Provider = c.Provider
+		for _, w := range c.Warnings {
+			m.Output.Warn("%s: %s", r.Provider, w)
+		}
+		all.mu.Lock()
+		defer all.mu.Unlock()
+		all.signed[r] = c.Signed
+		for platform, a := range c.Archives {
+			all.Archives[sources.PackageID{Provider: r.Provider, Version: r.Version, Platform: platform}] = a
+		}
+	})
 }
 
 // Ids returns the packages, sorted.
@@ -198,25 +188,13 @@ func entry(ctx context.Context, m *site.Root, all *InPlace, id sources.PackageID
 // Entries returns packages of a place, and why the evidence for them proves nothing. Verifying signatures takes most of the time.
 func Entries(ctx context.Context, m *site.Root, all *InPlace, ids []sources.PackageID) ([]builder.Entry, []error) {
 	entries, errs := make([]builder.Entry, len(ids)), make([]error, len(ids))
-	var group errgroup.Group
-	group.SetLimit(runtime.GOMAXPROCS(0))
-	for i, id := range ids {
-		group.Go(func() error {
-			entries[i], errs[i] = entry(ctx, m, all, id)
-			return nil
-		})
-	}
-	_ = group.Wait()
+	site.ForEach(len(ids), runtime.GOMAXPROCS(0), func(i int) { entries[i], errs[i] = entry(ctx, m, all, ids[i]) })
 	return entries, errs
 }
 
 // everything returns requests for all packages that a place has, for the platforms of the flags, if there are any.
 func everything(ctx context.Context, m *site.Root, r site.PlaceRequest) ([]installer.Selected, error) {
-	b, err := m.Browser(ctx, r)
-	if err != nil {
-		return nil, err
-	}
-	all, err := Browse(ctx, m, b, r.Place, nil, nil)
+	all, err := Browse(ctx, m, r, nil, nil)
 	if err == nil && len(all.Archives) == 0 && all.Err() == nil {
 		err = HasNothing(r.Place, nil)
 	}

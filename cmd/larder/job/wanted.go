@@ -91,7 +91,7 @@ func (w *Wanted) Read(ctx context.Context) ([]*Supply, error) {
 	var mu sync.Mutex
 	var all supplies
 	next := 0 // index of the next input to add, so that they are added in order
-	site.ForEachRoot(len(read), func(i int) {
+	site.ForEach(len(read), site.RootsAtOnce, func(i int) {
 		s, err := inputs[i/len(each)].read(ctx, w.Site, each[i%len(each)])
 		if w.Keeps {
 			err = s.keepLocked(err)

@@ -20,7 +20,6 @@ import (
 	"github.com/larder-cli/larder/cliconfig/programs"
 	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/disk"
-	"golang.org/x/sync/errgroup"
 )
 
 // An EngineProgram is a program on PATH with the name of an engine.
@@ -28,7 +27,6 @@ type EngineProgram struct {
 	Engine  sources.Engine
 	Path    string
 	Shim    bool   // it is Larder's
-	script  bool   // it is a shim that runs an engine at a fixed path
 	Manager string // version manager that it belongs to; empty if there is none
 	Unsafe  string // why doctor doesn't run it; empty if it may
 	Safer   string // the command that changes that; empty if there is none
@@ -62,9 +60,9 @@ func (m *Root) findEngines() (all []EngineProgram) {
 				continue
 			}
 			paths = append(paths, path)
-			p := EngineProgram{Engine: engine, Path: path, script: IsScript(path)}
+			p := EngineProgram{Engine: engine, Path: path}
 			p.Unsafe, p.Safer = m.unsafeProgram(path)
-			p.Shim = p.script || IsLarder(path, m.Machine.Program) || strings.HasPrefix(filepath.Base(Resolve(path)), "larder") // perhaps another one
+			p.Shim = IsScript(path) || IsLarder(path, m.Machine.Program) || strings.HasPrefix(filepath.Base(Resolve(path)), "larder") // perhaps another one
 			if _, err := exec.LookPath(path); err != nil {
 				p.Err = errors.New("it isn't executable")
 			} else if !p.Shim {
@@ -118,22 +116,15 @@ func (m *Root) askVersions(ctx context.Context, all []EngineProgram) {
 	if err == nil {
 		defer dir.Close()
 	}
-	var group errgroup.Group
-	for i := range all {
-		p := &all[i]
-		if p.Err != nil || p.Shim || p.Manager != "" || p.Unsafe != "" || i >= maxAsked {
-			continue
-		}
-		if err != nil {
+	ForEach(min(len(all), maxAsked), maxAsked, func(i int) {
+		switch p := &all[i]; {
+		case p.Err != nil || p.Shim || p.Manager != "" || p.Unsafe != "":
+		case err != nil:
 			p.Err = fmt.Errorf("no temporary directory: %w", disk.Cause(err))
-			continue
-		}
-		group.Go(func() error {
+		default:
 			p.Version, p.Platform, p.Err = m.askVersion(ctx, dir.Path("."), p.Path)
-			return nil
-		})
-	}
-	_ = group.Wait()
+		}
+	})
 }
 
 // askVersion runs an engine in an empty directory. No configuration and no variable of the user changes what it does,

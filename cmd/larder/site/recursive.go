@@ -15,15 +15,15 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// rootsAtOnce limits how many root modules are processed concurrently, and so the memory for
+// RootsAtOnce limits how many root modules are processed concurrently, and so the memory for
 // configurations and states.
-const rootsAtOnce = 8
+const RootsAtOnce = 8
 
-// ForEachRoot calls do for 0 to n-1, some of them concurrently, and returns when all calls have
+// ForEach calls do for 0 to n-1, up to limit of them concurrently, and returns when all calls have
 // returned.
-func ForEachRoot(n int, do func(i int)) {
+func ForEach(n, limit int, do func(i int)) {
 	var group errgroup.Group
-	group.SetLimit(rootsAtOnce)
+	group.SetLimit(limit)
 	for i := range n {
 		group.Go(func() error {
 			do(i)
@@ -66,7 +66,7 @@ func (s *Site) workAt(ctx context.Context, dirs []string, at work) (failed int) 
 	for i, dir := range dirs {
 		outs[i], attempts[i] = s.Output.ForModule(s.Shown(dir), s.Machine.WorkDir), make(chan attempt, 1)
 	}
-	go ForEachRoot(len(dirs), func(i int) {
+	go ForEach(len(dirs), RootsAtOnce, func(i int) {
 		show, err := at(ctx, dirs[i], outs[i])
 		attempts[i] <- attempt{show, err}
 	})

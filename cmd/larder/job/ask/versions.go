@@ -13,7 +13,6 @@ import (
 	"github.com/larder-cli/larder/cmd/larder/site"
 	"github.com/larder-cli/larder/cmd/larder/ui"
 	"github.com/larder-cli/larder/sources"
-	"golang.org/x/sync/errgroup"
 )
 
 // A VersionsRequest says which versions to list.
@@ -208,18 +207,10 @@ func (q *question) releases() (all []Release) {
 // addDetails queries the first source of each version for its platforms, if the lists have none.
 func (q *question) addDetails(ctx context.Context, all []Release) {
 	detailer, _ := sources.NewMulti(q.methods).(sources.Detailer) // which it is
-	var group errgroup.Group
-	group.SetLimit(8)
-	for i := range all {
-		r := &all[i]
-		if len(r.Platforms) > 0 || len(r.Sources) == 0 {
-			continue
-		}
-		group.Go(func() error {
+	site.ForEach(len(all), 8, func(i int) {
+		if r := &all[i]; len(r.Platforms) == 0 && len(r.Sources) > 0 {
 			detail, _ := detailer.Detail(ctx, r.of) // without it, the columns are empty
 			r.describe(detail)
-			return nil
-		})
-	}
-	_ = group.Wait() // no call returns an error
+		}
+	})
 }

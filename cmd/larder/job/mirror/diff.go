@@ -74,11 +74,7 @@ func contentsOf(ctx context.Context, m *site.Root, r site.PlaceRequest, known []
 	if len(known) > 0 && !slices.ContainsFunc(known, func(p sources.Provider) bool { return p.Host != known[0].Host }) {
 		r.Host = known[0].Host
 	}
-	b, err := m.Browser(ctx, r)
-	if err != nil {
-		return nil, err
-	}
-	all, err := job.Browse(ctx, m, b, r.Place, nil, known)
+	all, err := job.Browse(ctx, m, r, nil, known)
 	if err != nil {
 		return nil, err
 	}

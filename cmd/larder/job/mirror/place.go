@@ -37,12 +37,8 @@ func browse(
 	if err != nil {
 		return nil, nil, err
 	}
-	b, err := m.Browser(ctx, r)
-	if err != nil {
-		return m, nil, err
-	}
 	all, err := report.Work(m.Output, func(report.Report) (*job.InPlace, error) {
-		return job.Browse(ctx, m, b, r.Place, patterns, nil)
+		return job.Browse(ctx, m, r, patterns, nil)
 	})
 	return m, all, err
 }

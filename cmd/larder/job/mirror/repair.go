@@ -14,7 +14,6 @@ import (
 	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/disk"
 	"github.com/larder-cli/larder/sources/store"
-	"golang.org/x/sync/errgroup"
 )
 
 // hintRepair adds the command that repairs the mirror, as typed, to the errors about damaged archives in err.
@@ -143,17 +142,12 @@ func (r *repair) fetchAll(ctx context.Context, in *installer.Installer, ids []so
 		before[i] = r.Doubt(id)
 	}
 	outcomes, errs := make([]installer.Outcome, len(ids)), make([]error, len(ids))
-	var group errgroup.Group
-	group.SetLimit(cmp.Or(r.Flags.Jobs, 16))
-	for i, id := range ids {
-		group.Go(func() error {
-			outcomes[i], errs[i] = in.Fetch(ctx, id, before[i])
-			r.Out.Forget(id)
-			return ctx.Err()
-		})
-	}
-	if err := group.Wait(); err != nil {
-		return err
+	site.ForEach(len(ids), cmp.Or(r.Flags.Jobs, 16), func(i int) {
+		outcomes[i], errs[i] = in.Fetch(ctx, ids[i], before[i])
+		r.Out.Forget(ids[i])
+	})
+	if ctx.Err() != nil {
+		return ctx.Err()
 	}
 	for i, id := range ids {
 		if r.again[damaged{id, unpacked}] = r.explainUnrepaired(id, errs[i]); errs[i] == nil {
