@@ -35,7 +35,7 @@ func MirrorOptions(ctx context.Context, m *site.Root, dir string, opts builder.O
 	opts.Waiting, opts.LockTimeout = m.Out.WaitingForMirror(dir), m.Flags.LockTimeout
 	opts.Judge = m.Judge()
 	if opts.Closing == nil {
-		opts.Closing = RenewPage(ctx, dir)
+		opts.Closing = WritePage(ctx, dir, false)
 	}
 	opts.Records, err = m.Records()
 	return opts, err

@@ -18,46 +18,33 @@ import (
 // pageName is the name of the page for people in a mirror that is served as files.
 const pageName = "index.html"
 
-// WritePage returns what writes the page into the mirror in dir, for [builder.Options]. It leaves a mirror without packages
-// alone, which may be removed.
-func WritePage(ctx context.Context, dir string) func(*builder.Builder) error {
+// WritePage returns what writes the page into the mirror in dir, for [builder.Options]. Unless that is requested, it only
+// renews a page from larder. It leaves a mirror without packages alone, which may be removed.
+func WritePage(ctx context.Context, dir string, requested bool) func(*builder.Builder) error {
+	ctx = context.WithoutCancel(ctx) // what was interrupted has changed the mirror, too
 	return func(b *builder.Builder) error {
-		if err := CheckPage(dir); err != nil { // it may have appeared meanwhile
+		if err := CheckPage(dir); err != nil && requested { // it may have appeared meanwhile
 			return err
 		}
-		return putPage(ctx, b, dir)
-	}
-}
-
-// RenewPage is [WritePage] for a mirror that has a page from larder, and does nothing for others.
-func RenewPage(ctx context.Context, dir string) func(*builder.Builder) error {
-	return func(b *builder.Builder) error {
-		if ours, _ := ownPage(dir); !ours {
+		ours, _ := ownPage(dir)
+		if !ours && !requested {
 			return nil // the page is not larder's, or it can't be known
 		}
-		return putPage(ctx, b, dir)
+		entries, err := b.List(ctx, builder.ListOptions{Proofs: true})
+		if err != nil || !ours && len(entries) == 0 {
+			return err
+		}
+		text, err := webpage.Page{Title: "Provider mirror", Entries: entries, Made: time.Now()}.HTML()
+		if err != nil {
+			return err
+		}
+		d, err := disk.Open(dir)
+		if err != nil {
+			return err
+		}
+		defer d.Close()
+		return d.WriteFile(pageName, text, disk.Lazily)
 	}
-}
-
-func putPage(ctx context.Context, b *builder.Builder, dir string) error {
-	ctx = context.WithoutCancel(ctx) // what was interrupted has changed the mirror, too
-	entries, err := b.List(ctx, builder.ListOptions{Proofs: true})
-	if err != nil {
-		return err
-	}
-	if ours, _ := ownPage(dir); !ours && len(entries) == 0 {
-		return nil
-	}
-	text, err := webpage.Page{Title: "Provider mirror", Entries: entries, Made: time.Now()}.HTML()
-	if err != nil {
-		return err
-	}
-	d, err := disk.Open(dir)
-	if err != nil {
-		return err
-	}
-	defer d.Close()
-	return d.WriteFile(pageName, text, disk.Lazily)
 }
 
 // CheckPage returns an error if the page can't be written because there is a file that larder did not write.

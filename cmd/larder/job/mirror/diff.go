@@ -89,20 +89,9 @@ func localContents(ctx context.Context, m *site.Root, dir string) (bundle.Conten
 		return manifest.Contents(), err
 	}
 	all := bundle.Contents{}
-	dir, err := job.Existing(m.Site, dir)
+	dir, entries, err := hashed(ctx, m, dir, builder.ListOptions{})
 	if err != nil {
 		return all, err
-	}
-	b, err := job.OpenMirror(ctx, m, dir, builder.Options{ReadOnly: true})
-	if err != nil {
-		return all, err
-	}
-	defer b.Close()
-	entries, err := report.Work(m.Output, func(progress report.Report) ([]builder.Entry, error) {
-		return b.List(ctx, builder.ListOptions{Hash: true, Report: progress})
-	})
-	if err != nil {
-		return all, fmt.Errorf("reading %s: %w", dir, err)
 	}
 	read := map[sources.Release]bool{}
 	for _, e := range entries {

@@ -94,6 +94,23 @@ func listMirror(
 	return slices.DeleteFunc(entries, func(e builder.Entry) bool { return !site.Selected(patterns, e.ID) }), nil, nil
 }
 
+// hashed returns the directory of a mirror, as typed, and its packages with their hashes.
+func hashed(ctx context.Context, m *site.Root, typed string, opts builder.ListOptions) (string, []builder.Entry, error) {
+	_, b, err := mirrorHere(ctx, m.Site, typed, builder.Options{ReadOnly: true})
+	if err != nil {
+		return "", nil, err
+	}
+	defer b.Close()
+	entries, err := report.Work(m.Output, func(progress report.Report) ([]builder.Entry, error) {
+		opts.Hash, opts.Report = true, progress
+		return b.List(ctx, opts)
+	})
+	if err != nil {
+		err = fmt.Errorf("reading %s: %w", site.Absolute(m.Dir, typed), err)
+	}
+	return site.Absolute(m.Dir, typed), entries, err
+}
+
 // hintDamage adds a hint to an error about a package in the mirror dir, as typed.
 func hintDamage(err error, dir string) error {
 	if _, ok := errors.AsType[*sources.PackageError](err); !ok || len(sources.Hints(err)) > 0 {

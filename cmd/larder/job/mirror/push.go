@@ -101,20 +101,9 @@ type publishable struct {
 
 // readPublishable reads a mirror, as typed.
 func readPublishable(ctx context.Context, m *site.Root, typed string, patterns []site.Pattern) (*publishable, error) {
-	dir, err := job.Existing(m.Site, typed)
+	dir, entries, err := hashed(ctx, m, typed, builder.ListOptions{Again: true, Proofs: true})
 	if err != nil {
 		return nil, err
-	}
-	b, err := job.OpenMirror(ctx, m, dir, builder.Options{ReadOnly: true})
-	if err != nil {
-		return nil, err
-	}
-	defer b.Close()
-	entries, err := report.Work(m.Output, func(progress report.Report) ([]builder.Entry, error) {
-		return b.List(ctx, builder.ListOptions{Hash: true, Again: true, Proofs: true, Report: progress})
-	})
-	if err != nil {
-		return nil, fmt.Errorf("reading %s: %w", dir, err)
 	}
 	all := &publishable{has: map[sources.PackageID]bool{}}
 	unpacked := 0

@@ -51,7 +51,7 @@ func Sync(ctx context.Context, s *site.Site, request SyncRequest) error {
 		if err := job.CheckPage(dir); err != nil {
 			return err
 		}
-		opts.Closing = job.WritePage(ctx, dir)
+		opts.Closing = job.WritePage(ctx, dir, true)
 	}
 	isNew := false
 	err = f.RunMirror(ctx, func() (*builder.Builder, error) {
