@@ -137,7 +137,7 @@ func (v *Verifying) unselected(ctx context.Context, m *site.Root) (all []report.
 		if locked {
 			why = fmt.Sprintf("%s is required as %q, and the lock file selects version %s", r.Provider, r.Constraints, e.Version)
 		}
-		path := m.Full(lockfile.Name)
+		path := m.LockPath
 		all = append(all, found(isUnlocked, path, nil, why))
 	}
 	return all, nil
@@ -184,7 +184,7 @@ func (v *Verifying) unlocked(ctx context.Context, m *site.Root) ([]report.Findin
 		v.Sum.Problems++
 		v.Sum.Packages += len(root.Requirements) * len(site.ThisIfNone(m.Flags.Platforms))
 	})
-	path, why := m.Full(lockfile.Name), "there is no dependency lock file to compare with"
+	path, why := m.LockPath, "there is no dependency lock file to compare with"
 	return []report.Finding{found(isUnlocked, path, nil, why).Shown(v.Output.Shorten(path) + ": " + why)}, nil
 }
 

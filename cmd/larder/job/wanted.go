@@ -265,7 +265,7 @@ func lockedEntry(m *site.Root, p sources.Provider) lockfile.Entry {
 		if m.Both || m.Requested.Engine != "" { // otherwise the rule chooses the same one
 			command += " --engine " + string(m.Config.Engine)
 		}
-		m.Out.Warn("%s: the dependency lock file does not lock %s; taking the newest version that matches (%s adds it)", m.Full(lockfile.Name), p, m.Again(command))
+		m.Out.Warn("%s: the dependency lock file does not lock %s; taking the newest version that matches (%s adds it)", m.LockPath, p, m.Again(command))
 	}
 	return e
 }

@@ -17,14 +17,12 @@ import (
 // Store returns the store for packages: the plugin cache, or without one the working directory.
 // The caller must call done when it has finished.
 func (m *Root) Store() (store installer.Cache, done func(), err error) {
-	var cache *cachedir.Dir
-	if !m.Flags.NoCache {
-		if cache, err = m.Cache(m.CacheRoot(), m.EngineCache()); err != nil {
-			return nil, nil, err
-		}
-		if cache != nil && cache.ReadOnly() == nil {
-			return cache, func() {}, nil
-		}
+	cache, err := m.Cache()
+	if err != nil {
+		return nil, nil, err
+	}
+	if cache != nil && cache.ReadOnly() == nil {
+		return cache, func() {}, nil
 	}
 	own, err := m.workdirStore(cache)
 	if err != nil {
@@ -77,15 +75,19 @@ func (m *Root) CacheRoot() string {
 	}
 }
 
-// Cache returns the plugin cache in the directory root, or nil if it cannot be opened. An engine
-// may use the cache too. The error is that of a cache with a link or a mount in it.
-func (m *Root) Cache(root string, shared bool) (*cachedir.Dir, error) {
+// Cache returns the plugin cache, or nil with --no-cache and if it cannot be opened. The error is that of a cache with a
+// link or a mount in it.
+func (m *Root) Cache() (*cachedir.Dir, error) {
+	if m.Flags.NoCache {
+		return nil, nil
+	}
+	root := m.CacheRoot()
 	return m.caches.Once(root, func() (*cachedir.Dir, error) {
 		if root == "" {
 			m.Output.Warn("no directory for a plugin cache is known; continuing without a cache")
 			return nil, nil
 		}
-		cache, err := m.OpenCache(root, func(o *cachedir.Options) { o.Shared = shared })
+		cache, err := m.OpenCache(root, func(o *cachedir.Options) { o.Shared = m.EngineCache() })
 		var stray *disk.StrayError
 		if errors.As(err, &stray) && disk.Owner(stray.Path) == "" || errors.Is(err, cachedir.ErrMirror) {
 			return nil, err // if another user owns it, it could stop this one forever

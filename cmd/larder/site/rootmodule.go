@@ -155,16 +155,21 @@ func (m *Root) Load(ctx context.Context) (*modules.Tree, sources.Diagnostics, er
 // ReadTree reads the configuration with options. Problems and origins name files by their full paths.
 func (m *Root) ReadTree(ctx context.Context, opts modules.Options) (*modules.Tree, sources.Diagnostics) {
 	tree, ds := modules.Load(ctx, m.Dir, opts)
+	full := func(file *string) {
+		if *file != "" {
+			*file = Absolute(m.Dir, *file)
+		}
+	}
 	for _, ds := range []sources.Diagnostics{ds, tree.Missing, tree.Unsure} {
-		for i, d := range ds {
-			ds[i].File = m.Full(d.File)
+		for i := range ds {
+			full(&ds[i].File)
 		}
 	}
 	for _, all := range [][]sources.Requirement{tree.Requirements, tree.Sources} {
 		for i, r := range all {
 			all[i].From = slices.Clone(r.From)
-			for j, from := range r.From {
-				all[i].From[j].File = m.Full(from.File)
+			for j := range r.From {
+				full(&all[i].From[j].File)
 			}
 		}
 	}
@@ -224,14 +229,6 @@ func (m *Root) Recorded(known []sources.Requirement) []sources.Requirement {
 		all = append(all, sources.Requirement{Provider: e.Provider, Constraints: e.Constraints, From: []sources.Origin{from}, Recorded: true})
 	}
 	return all
-}
-
-// Full returns the full path of a file relative to the root module.
-func (m *Root) Full(file string) string {
-	if file == "" {
-		return ""
-	}
-	return Absolute(m.Dir, file)
 }
 
 // Overridden reports whether a development override replaces the provider, so that no package

@@ -283,7 +283,8 @@ func (k *checkedModule) allowed(ctx context.Context, p sources.Provider) bool {
 	switch err := k.Policy.CheckProvider(p); {
 	case err != nil:
 		k.add(errorFinding(p, sources.Version{}, err), k.declared(p))
-	case !k.expects(p.Host):
+	case !k.Policy.Has(policy.Allow) && !slices.Contains(k.NamedHosts(), p.Host):
+		// Otherwise someone has named it, or has listed all providers that are allowed.
 		f := report.Finding{Kind: ruleUnexpectedHost, Text: fmt.Sprintf("neither the CLI configuration nor the policy names the host %s", p.Host)}
 		f.Hints = []string{fmt.Sprintf("if %s is a registry that you use, add allow = [\"*/*\", \"%[1]s/*/*\"] to the policy in .larder.hcl", p.Host)}
 		if near := sources.Nearest(string(p.Host), sources.Texts(k.NamedHosts())); near != "" {
@@ -300,12 +301,6 @@ func (k *checkedModule) allowed(ctx context.Context, p sources.Provider) bool {
 		}
 	}
 	return len(k.Findings) == found
-}
-
-// expects reports whether providers of a host that the policy doesn't exclude are no surprise: someone has named it,
-// or has listed all providers that are allowed.
-func (k *checkedModule) expects(host sources.Host) bool {
-	return k.Policy.Has(policy.Allow) || slices.Contains(k.NamedHosts(), host)
 }
 
 // matches reports whether the lock file selects a version that the constraints allow.

@@ -2,6 +2,7 @@ package install
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -145,21 +146,12 @@ func (g *gitRepository) run(ctx context.Context, args ...string) ([]byte, error)
 	cmd.Stdout, cmd.Stderr, cmd.WaitDelay = out, failure, time.Second
 	switch err := cmd.Run(); {
 	case err != nil:
-		text := strings.TrimPrefix(strings.TrimSpace(string(failure.Bytes())), "fatal: ")
-		return nil, fmt.Errorf("git %s: %s", args[0], firstLine(text, err))
+		line, _, _ := strings.Cut(strings.TrimSpace(string(failure.Bytes())), "\n")
+		return nil, fmt.Errorf("git %s: %s", args[0], cmp.Or(strings.TrimPrefix(line, "fatal: "), err.Error()))
 	case out.Cut:
 		return nil, fmt.Errorf("git %s: more than %d MiB", args[0], maxChanges>>20)
 	}
 	return out.Bytes(), nil
-}
-
-// firstLine returns the first line of a text, or that of an error if it is empty.
-func firstLine(text string, err error) string {
-	if text == "" {
-		return err.Error()
-	}
-	line, _, _ := strings.Cut(text, "\n")
-	return line
 }
 
 // line is run for a command that prints one line.

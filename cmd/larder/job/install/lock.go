@@ -13,7 +13,6 @@ import (
 	"github.com/larder-cli/larder/cmd/larder/site"
 	"github.com/larder-cli/larder/cmd/larder/ui"
 	"github.com/larder-cli/larder/installer"
-	"github.com/larder-cli/larder/installer/acquire"
 	"github.com/larder-cli/larder/installer/lockfile"
 	"github.com/larder-cli/larder/sources"
 )
@@ -21,7 +20,6 @@ import (
 // A locking is one run of lock, with its results so far.
 type locking struct {
 	*lockers
-	LockRequest
 	only []string // addresses; empty means all required providers
 
 	mu       sync.Mutex
@@ -42,7 +40,7 @@ type LockRequest struct {
 
 // Lock completes lock files, or checks them. It checks the request before it reads anything.
 func Lock(ctx context.Context, s *site.Site, request LockRequest) error {
-	l := &locking{lockers: newLockers(s, request), LockRequest: request, required: map[string]bool{}}
+	l := &locking{lockers: newLockers(s, request), required: map[string]bool{}}
 	l.Reading.Certain, l.Locks = request.Check, true
 	l.Checks, s.Flags.ReadOnly = request.Check || s.Flags.DryRun, false
 	if err := l.take(request.Arguments); err != nil {
@@ -114,11 +112,9 @@ func (l *locking) at(ctx context.Context, dir string, out *report.Output) (show 
 
 // isFinding reports whether err only means that a lock file has problems.
 func isFinding(err error) bool {
-	var conflict *installer.LockConflictError
-	var mismatch *acquire.HashMismatchError
-	var republished *acquire.RepublishedError
+	kinds := []string{ruleLockConflict, ruleRepublished, ruleWrongHash}
 	return err != nil && !slices.ContainsFunc(sources.Errors(err), func(err error) bool {
-		return (!errors.As(err, &conflict) || conflict.Gone) && !errors.As(err, &republished) && !(errors.As(err, &mismatch) && mismatch.By != "")
+		return !slices.Contains(kinds, errorFinding(sources.Provider{}, sources.Version{}, err).Kind)
 	})
 }
 

@@ -191,7 +191,7 @@ const unknownFault = "matches no signed checksum and no package known on this ma
 // unknownHint says what to do about unknown hashes. Only a strict check finds those of platforms that were not checked.
 func (l *lockers) unknownHint() string {
 	const remove = "find out who added the unknown hashes, and remove them from the lock file"
-	if l.strict {
+	if l.Strict {
 		return "name other platforms with --platform, which makes their hashes known; " + remove
 	}
 	return remove

@@ -20,9 +20,9 @@ import (
 // use them.
 type lockers struct {
 	*site.Site
-	keep, strict bool                                    // as in a [LockRequest]
-	platforms    func(*site.Root) []sources.Platform     // that lock files must have hashes for; nil means those of the flags
-	opened       sources.Memo[string, *installer.Locker] // by the sources of the root module
+	LockRequest
+	platforms func(*site.Root) []sources.Platform     // that lock files must have hashes for; nil means those of the flags
+	opened    sources.Memo[string, *installer.Locker] // by the sources of the root module
 
 	noting  sync.Mutex
 	scratch *disk.Scratch               // cache for packages that no other cache accepts; nil until first used
@@ -31,9 +31,7 @@ type lockers struct {
 }
 
 func newLockers(s *site.Site, request LockRequest) *lockers {
-	return &lockers{
-		Site: s, keep: request.Keep, strict: request.Strict, said: map[string]bool{}, modules: map[sources.Provider]string{},
-	}
+	return &lockers{Site: s, LockRequest: request, said: map[string]bool{}, modules: map[sources.Provider]string{}}
 }
 
 // relative returns the path of a root module relative to the working directory.
@@ -60,7 +58,7 @@ func (l *lockers) complete(ctx context.Context, m *site.Root, root *installer.Ro
 	locked.before, locked.engine = root.Lock, m.Config.Engine
 	locked.platforms, locked.declared = m.Platforms(), m.Declared()
 	locked.result, err = locker.Lock(ctx, *root)
-	if l.strict {
+	if l.Strict {
 		locked.checkedOut = servedHere(ctx, m, methods, root, locked.result)
 	}
 	return m.Explain(err)
@@ -94,7 +92,7 @@ func (l *lockers) locker(m *site.Root, methods []sources.Method) (*installer.Loc
 		}
 		return &installer.Locker{
 			Installer: installer.New(sources.NewMulti(methods), store, m.Client, opts),
-			Keep:      keeps, Strict: l.strict,
+			Keep:      keeps, Strict: l.Strict,
 		}, nil
 	})
 }
@@ -132,14 +130,11 @@ func (l *lockers) moduleOf(e acquire.Event) string {
 // lockStore returns the plugin cache, or a temporary directory if the plugin cache is not
 // writable. It keeps packages for the platforms.
 func (l *lockers) lockStore(m *site.Root) (store installer.Cache, keeps []sources.Platform, err error) {
-	var cache *cachedir.Dir
-	if !l.Flags.NoCache {
-		if cache, err = m.Cache(m.CacheRoot(), m.EngineCache()); err != nil {
-			return nil, nil, err
-		}
-	}
+	cache, err := m.Cache()
 	switch {
-	case cache != nil && cache.ReadOnly() == nil && l.keep:
+	case err != nil:
+		return nil, nil, err
+	case cache != nil && cache.ReadOnly() == nil && l.Keep:
 		return cache, m.Platforms(), nil
 	case cache != nil && cache.ReadOnly() == nil:
 		return cache, []sources.Platform{sources.CurrentPlatform()}, nil

@@ -38,7 +38,7 @@ type execution struct {
 	program string // path
 
 	got      atomic.Bool                           // modules were installed
-	versions sources.Memo[string, sources.Version] // of the engines, by program and directory
+	versions sources.Memo[string, sources.Version] // of Terraform, by directory
 
 	mu       sync.Mutex
 	deferred []string         // root modules that are left to shims
@@ -160,7 +160,8 @@ func (e *execution) install(ctx context.Context, next *site.Program, outer []str
 		}
 	}
 	if e.request.Unconfined && limited {
-		return report.Usage(e.restrictedError())
+		err := errors.New("a policy, or a flag such as --require-signed, restricts which providers init may install, so --unconfined can't be used")
+		return report.Usage(sources.WithHint(err, "add the provider to required_providers: larder then installs it"))
 	}
 	if e.command.Unforeseen == "" { // otherwise, shims run the engine without preparation too
 		if err := e.Run(ctx); err != nil {
@@ -272,7 +273,7 @@ func (e *execution) use(m *site.Root, root *installer.Root, result *installer.Re
 	for _, o := range result.Packages {
 		id := o.Package.ID
 		if locked, _ := root.Lock.Entry(id.Provider); root.ReadOnlyLock && !slices.Contains(locked.Hashes, o.Package.H1) {
-			err := fmt.Errorf("%s: %s %s: the lock file has no hash of the installed package", m.Full(lockfile.Name), id.Provider, id.Version)
+			err := fmt.Errorf("%s: %s %s: the lock file has no hash of the installed package", m.LockPath, id.Provider, id.Version)
 			errs = append(errs, sources.WithHint(err, "run %s, and keep the lock file", e.Again("lock", id.Platform)))
 		}
 		if m.Dir == e.WorkDir {
@@ -314,8 +315,8 @@ func (e *execution) inState(ctx context.Context, home string, do func(home strin
 // than these: TF_CLI_ARGS may have some that only other commands take. In OpenTofu the source of
 // a module may depend on variables.
 func (e *execution) get(ctx context.Context, m *site.Root, tree *modules.Tree, update bool) error {
-	if err := e.postpone(tree); err != nil {
-		return err
+	if e.command.Wrapper && len(tree.Unsure) > 0 { // only the init that the program runs has the values on which modules depend
+		return job.PostponedError{Module: tree.Unsure[0].Text}
 	}
 	program, err := e.engineProgram(m.Config.Engine)
 	if err != nil {
@@ -368,18 +369,14 @@ func (e *execution) engineProgram(engine sources.Engine) (string, error) {
 	return e.program, nil
 }
 
-// terraformRelease returns the version of the Terraform that runs in a directory.
-func (e *execution) terraformRelease(ctx context.Context, dir string) (v sources.Version) {
-	if program, err := e.engineProgram(sources.Terraform); err == nil {
-		v = e.releaseOf(ctx, program, dir)
-	}
-	return v
-}
-
-// releaseOf runs the engine that runs in a directory for its version. An unknown one is zero, and before all others.
-func (e *execution) releaseOf(ctx context.Context, program, dir string) sources.Version {
-	v, _ := e.versions.Once(program+" "+dir, func() (v sources.Version, err error) {
-		v, _, err = e.VersionOf(ctx, e.WorkDir, nil, program, "-chdir="+dir)
+// terraformRelease runs the Terraform that runs in a directory for its version. An unknown one is zero, and before all
+// others.
+func (e *execution) terraformRelease(ctx context.Context, dir string) sources.Version {
+	v, _ := e.versions.Once(dir, func() (v sources.Version, err error) {
+		program, err := e.engineProgram(sources.Terraform)
+		if err == nil {
+			v, _, err = e.VersionOf(ctx, e.WorkDir, nil, program, "-chdir="+dir)
+		}
 		return v, err
 	})
 	return v

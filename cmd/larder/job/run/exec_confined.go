@@ -8,24 +8,9 @@ import (
 	"strings"
 
 	"github.com/larder-cli/larder/cliconfig/programs"
-	"github.com/larder-cli/larder/cmd/larder/job"
 	"github.com/larder-cli/larder/installer/modules"
 	"github.com/larder-cli/larder/sources"
 )
-
-// postpone returns a postponedError if only the init that a program runs has the values on which modules depend.
-func (e *execution) postpone(tree *modules.Tree) error {
-	if !e.command.Wrapper || len(tree.Unsure) == 0 {
-		return nil
-	}
-	return job.PostponedError{Module: tree.Unsure[0].Text}
-}
-
-// restrictedError returns an error if init must be confined, but may not be.
-func (e *execution) restrictedError() error {
-	err := errors.New("a policy, or a flag such as --require-signed, restricts which providers init may install, so --unconfined can't be used")
-	return sources.WithHint(err, "add the provider to required_providers: larder then installs it")
-}
 
 var (
 	escapes = regexp.MustCompile("\x1b\\[[0-9;]*m|│")
