@@ -111,18 +111,18 @@ func (in *Installation) install(ctx context.Context, m *site.Root, root *install
 	opts.UnverifiedCache = m.Config.UnverifiedCache && !m.Flags.NoCache
 	result, err := installer.New(from, to, m.Client, opts).Install(ctx, *root)
 	if result != nil {
-		var installed []sources.Release
-		for _, p := range result.Packages {
-			installed = append(installed, p.Package.ID.Release())
-		}
-		if line := m.TellCheckout(ctx, methods, installed); line != "" {
+		if line := m.TellCheckout(ctx, methods, result.Packages); line != "" {
 			result.Warnings = append(result.Warnings, line)
 		}
 	}
 	if err != nil {
 		return result, m.Explain(err)
 	}
-	return result, rememberPluginDirs(in.Site, in.PluginPath, root.DataDir)
+	if err := writePluginPath(in.Site, in.PluginPath, root.DataDir); err != nil {
+		err = fmt.Errorf("recording the plugin directories: %w", err)
+		return result, err
+	}
+	return result, nil
 }
 
 // warnIncomplete prints one warning for all lock files without hashes for other platforms, because these have the same

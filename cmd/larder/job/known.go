@@ -12,24 +12,6 @@ import (
 	"github.com/larder-cli/larder/sources"
 )
 
-// knownVersions returns the known versions of a provider, the newest first.
-func knownVersions(ctx context.Context, m *site.Root, p sources.Provider) []sources.Version {
-	var all []sources.Version
-	if m.Lock != nil {
-		if e, ok := m.Lock.Entry(p); ok {
-			all = append(all, e.Version)
-		}
-	}
-	for _, store := range m.Stores() {
-		listing, err := store.Versions(ctx, p)
-		if err == nil {
-			all = append(all, listing.Versions...)
-		}
-	}
-	slices.SortFunc(all, func(a, b sources.Version) int { return b.Compare(a) })
-	return slices.CompactFunc(all, func(a, b sources.Version) bool { return a.Compare(b) == 0 })
-}
-
 // A known is what a root module knows on this machine, for completion. It queries no source.
 type known struct {
 	ctx context.Context
@@ -55,13 +37,26 @@ func (k known) Addresses(typed string) (all []string) {
 	return all
 }
 
-// Versions returns the known versions of a provider.
+// Versions returns the known versions of a provider, the newest first.
 func (k known) Versions(address string) []string {
 	p, err := sources.ParseProvider(address, k.m.Config.Engine)
 	if err != nil {
 		return nil
 	}
-	return sources.Texts(knownVersions(k.ctx, k.m, p))
+	var all []sources.Version
+	if k.m.Lock != nil {
+		if e, ok := k.m.Lock.Entry(p); ok {
+			all = append(all, e.Version)
+		}
+	}
+	for _, store := range k.m.Stores() {
+		listing, err := store.Versions(k.ctx, p)
+		if err == nil {
+			all = append(all, listing.Versions...)
+		}
+	}
+	slices.SortFunc(all, func(a, b sources.Version) int { return b.Compare(a) })
+	return sources.Texts(slices.CompactFunc(all, func(a, b sources.Version) bool { return a.Compare(b) == 0 }))
 }
 
 // plainLetters are those that have no meaning in any shell. A name with others is not offered: anyone may

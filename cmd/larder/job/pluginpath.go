@@ -21,22 +21,13 @@ func UseMirrors(s *site.Site, flag string, typed []string) error {
 	return nil
 }
 
-// rememberPluginDirs writes the directories to plugin_path in the data directory, like the
+// writePluginPath writes the directories, if there are any, to plugin_path in the data directory, like the
 // engines. Larder does not read the file. If the file is a symbolic link, it is not changed,
 // because other programs may use its target.
-func rememberPluginDirs(s *site.Site, typed []string, dataDir string) error {
+func writePluginPath(s *site.Site, typed []string, dataDir string) error {
 	if len(typed) == 0 || s.Flags.DryRun {
 		return nil
 	}
-	if err := writePluginPath(s, typed, dataDir); err != nil {
-		return fmt.Errorf("recording the plugin directories: %w", err)
-	}
-	return nil
-}
-
-// writePluginPath writes the file in the engines' format.
-func writePluginPath(s *site.Site, typed []string, dataDir string) error {
-	const name = "plugin_path"
 	text, err := json.MarshalIndent(typed, "", "  ")
 	if err != nil {
 		return err
@@ -50,5 +41,5 @@ func writePluginPath(s *site.Site, typed []string, dataDir string) error {
 		s.Output.Warn("%s is a symbolic link, so the plugin directories are not recorded in it", dataDir)
 		return nil
 	}
-	return dir.WriteFile(name, text, disk.Lazily)
+	return dir.WriteFile("plugin_path", text, disk.Lazily)
 }

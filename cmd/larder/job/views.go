@@ -9,18 +9,23 @@ import (
 	"github.com/larder-cli/larder/cliconfig"
 )
 
-// ViewHome returns the directory of all views of larder exec, which may not exist. It is empty
-// without a state directory.
-func ViewHome(m cliconfig.Machine) string {
+// The directories in the user's state directory with all views of larder exec, and with the shims that it makes.
+const (
+	Views = "exec"
+	Shims = "shims"
+)
+
+// InState returns a directory in the user's state directory, which may not exist. It is empty without a state directory.
+func InState(m cliconfig.Machine, name string) string {
 	if m.StateDir() == "" {
 		return ""
 	}
-	return filepath.Join(m.StateDir(), "exec")
+	return filepath.Join(m.StateDir(), name)
 }
 
 // ViewUsers returns the working directories of views as root modules that use packages.
 func ViewUsers(m cliconfig.Machine) (roots []cachedir.Root, gone []*view.View, err error) {
-	home := ViewHome(m)
+	home := InState(m, Views)
 	if home == "" {
 		return nil, nil, nil
 	}

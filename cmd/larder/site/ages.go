@@ -50,7 +50,7 @@ func (m *Root) published(ctx context.Context, p sources.Provider) (map[sources.V
 		defer cancel()
 	}
 	times, err := m.origins().Published(limited, p)
-	if err != nil && !errors.Is(err, sources.ErrNotFound) && ctx.Err() == nil && m.first("ages of "+string(p.Host)) {
+	if err != nil && !errors.Is(err, sources.ErrNotFound) && ctx.Err() == nil && m.First("ages of "+string(p.Host)) {
 		m.Output.Warn("registry %s: publication times are unknown: %v; the time since versions were first seen here applies", p.Host, err)
 	}
 	return times, err

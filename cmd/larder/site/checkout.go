@@ -12,6 +12,7 @@ import (
 	"github.com/larder-cli/larder/cliconfig"
 	"github.com/larder-cli/larder/cmd/larder/ui"
 	"github.com/larder-cli/larder/fsmirror"
+	"github.com/larder-cli/larder/installer"
 	"github.com/larder-cli/larder/installer/modules"
 	"github.com/larder-cli/larder/sources"
 )
@@ -101,13 +102,13 @@ func (m *Root) warnLeaving(ctx context.Context, mirror *fsmirror.Mirror) {
 
 // WarnOnce writes a warning, unless this run has written it before.
 func (s *Site) WarnOnce(text string) {
-	if s.first(text) {
+	if s.First(text) {
 		s.Output.Warn("%s", text)
 	}
 }
 
-// first reports whether this run asks for the first time about a warning.
-func (s *Site) first(key string) bool {
+// First reports whether this run asks for the first time about a message.
+func (s *Site) First(key string) bool {
 	_, before := s.warned.LoadOrStore(key, true)
 	return !before
 }
@@ -135,9 +136,10 @@ func FromCheckout(ctx context.Context, methods []sources.Method, p sources.Provi
 
 // TellCheckout returns a line about the packages that a mirror of the checkout serves, or "" if
 // there are none.
-func (m *Root) TellCheckout(ctx context.Context, methods []sources.Method, packages []sources.Release) string {
+func (m *Root) TellCheckout(ctx context.Context, methods []sources.Method, packages []installer.Outcome) string {
 	var names, dirs []string
-	for _, r := range packages {
+	for _, p := range packages {
+		r := p.Package.ID.Release()
 		if mirror := FromCheckout(ctx, methods, r.Provider, r.Version); mirror != nil {
 			names = append(names, m.Out.Name(r.Provider)+" "+r.Version.String())
 			dirs = append(dirs, m.Shown(mirror.Dir()))

@@ -86,12 +86,6 @@ func CheckEndpoint(url string, places ...string) error {
 	return nil
 }
 
-// withoutScheme returns what follows the scheme of a place.
-func withoutScheme(typed string) string {
-	_, rest, _ := strings.Cut(typed, "://")
-	return rest
-}
-
 // DirectoryOnly returns an error for a place where a command needs the directory of a mirror.
 func DirectoryOnly(typed string) error {
 	if !IsPlace(typed) {
@@ -101,16 +95,11 @@ func DirectoryOnly(typed string) error {
 	return report.Usage(sources.WithHint(err, "larder mirror push, also with --prune, updates a place from the directory of a mirror; larder mirror sync DIR --from fetches from a place"))
 }
 
-// ociAccess returns how requests to OCI registries are authenticated.
-func (m *Root) ociAccess(push bool) oci.Access {
-	return oci.Access{
-		Push: push, Credentials: m.Config.OCICredentials, TokenServer: m.Config.OCITokenServer, Hint: m.Config.OCIHint,
-	}
-}
-
 // OciMirror returns the mirror for a template in OCI registries.
 func (m *Root) OciMirror(template oci.Template, push bool) *oci.Mirror {
-	return oci.New(m.Client, template, m.ociAccess(push))
+	return oci.New(m.Client, template, oci.Access{
+		Push: push, Credentials: m.Config.OCICredentials, TokenServer: m.Config.OCITokenServer, Hint: m.Config.OCIHint,
+	})
 }
 
 // OpenBucket opens a place in an S3-compatible store.
@@ -132,8 +121,9 @@ func (m *Root) OpenBucket(ctx context.Context, r PlaceRequest) (*bucket.Bucket, 
 
 // ParseOCI parses oci://HOST/TEMPLATE.
 func ParseOCI(typed string) (oci.Template, error) {
-	template, err := oci.ParseTemplate(withoutScheme(typed))
-	_, path, _ := strings.Cut(withoutScheme(typed), "/")
+	_, at, _ := strings.Cut(typed, "://")
+	template, err := oci.ParseTemplate(at)
+	_, path, _ := strings.Cut(at, "/")
 	if replaced := path == "" || strings.HasSuffix(path, "/") || strings.Contains(path, "//"); err != nil && replaced && !strings.Contains(typed, "$") {
 		err = sources.WithHint(err, "write it in single quotes: in double quotes or without any, the shell replaces ${namespace} and ${type}")
 	}

@@ -238,7 +238,7 @@ func (m *Root) Overridden(p sources.Provider) bool {
 	if dir == "" {
 		return false
 	}
-	if m.first("override of " + p.String()) {
+	if m.First("override of " + p.String()) {
 		m.Output.Warn("%s: skipped: dev_overrides in the CLI configuration replaces it with %s", p, dir)
 	}
 	return true

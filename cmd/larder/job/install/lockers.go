@@ -26,12 +26,11 @@ type lockers struct {
 
 	noting  sync.Mutex
 	scratch *disk.Scratch               // cache for packages that no other cache accepts; nil until first used
-	said    map[string]bool             // events that were shown
 	modules map[sources.Provider]string // the first root module that requires it
 }
 
 func newLockers(s *site.Site, request LockRequest) *lockers {
-	return &lockers{Site: s, LockRequest: request, said: map[string]bool{}, modules: map[sources.Provider]string{}}
+	return &lockers{Site: s, LockRequest: request, modules: map[sources.Provider]string{}}
 }
 
 // relative returns the path of a root module relative to the working directory.
@@ -100,12 +99,7 @@ func (l *lockers) locker(m *site.Root, methods []sources.Method) (*installer.Loc
 // report shows each request and each warning once, even if many root modules cause it.
 func (l *lockers) report(e acquire.Event) {
 	if e.Step == acquire.Querying || e.Step == acquire.Warned {
-		said := fmt.Sprint(e.Step, e.Package, e.Text)
-		l.noting.Lock()
-		again := l.said[said]
-		l.said[said] = true
-		l.noting.Unlock()
-		if again {
+		if !l.First(fmt.Sprint(e.Step, e.Package, e.Text)) {
 			return
 		}
 	}

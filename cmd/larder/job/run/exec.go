@@ -185,7 +185,7 @@ func (e *execution) install(ctx context.Context, next *site.Program, outer []str
 	case e.Flags.DryRun:
 		return nil
 	case e.command.Wrapper:
-		return e.inState(ctx, shimHome(e.Machine), func(home string) error {
+		return e.inState(ctx, job.Shims, func(home string) error {
 			return shimEngines(e.Installation.Site, home, e.command, next, e.request.Flags(outer))
 		})
 	case e.request.Unconfined:
@@ -285,7 +285,7 @@ func (e *execution) use(m *site.Root, root *installer.Root, result *installer.Re
 
 // useView has the engine's init install from a view of the packages.
 func (e *execution) useView(ctx context.Context, next *site.Program) error {
-	return e.inState(ctx, job.ViewHome(e.Machine), func(home string) error {
+	return e.inState(ctx, job.Views, func(home string) error {
 		v, err := view.Make(ctx, home, e.WorkDir, e.dataDir, e.packages)
 		if err == nil {
 			next.Line, next.Environ = programs.ForEngine(e.Machine, next.Line, v.Providers, v.Cache, e.cache)
@@ -294,11 +294,11 @@ func (e *execution) useView(ctx context.Context, next *site.Program) error {
 	})
 }
 
-// inState calls do with a directory in the state directory. If that fails, because it may not be
+// inState calls do with a directory in the state directory, of this name. If that fails, because it may not be
 // writable, it calls do with a temporary directory that stays while the program runs.
-func (e *execution) inState(ctx context.Context, home string, do func(home string) error) error {
+func (e *execution) inState(ctx context.Context, name string, do func(home string) error) error {
 	var stateErr error
-	if home != "" {
+	if home := job.InState(e.Machine, name); home != "" {
 		if stateErr = do(home); stateErr == nil || ctx.Err() != nil {
 			return stateErr
 		}

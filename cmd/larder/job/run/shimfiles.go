@@ -15,21 +15,12 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/larder-cli/larder/cliconfig"
 	"github.com/larder-cli/larder/cliconfig/programs"
 	"github.com/larder-cli/larder/cmd/larder/report"
 	"github.com/larder-cli/larder/cmd/larder/site"
 	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/disk"
 )
-
-// shimHome returns the directory of the shims that larder exec makes, like viewHome.
-func shimHome(m cliconfig.Machine) string {
-	if m.StateDir() == "" {
-		return ""
-	}
-	return filepath.Join(m.StateDir(), "shims")
-}
 
 // shimEngines makes a program run shims instead of the engines on PATH and the engine that Terragrunt
 // is configured to run. The shims are in subdirectories of home, which all programs share.
