@@ -48,16 +48,10 @@ func ReadLocked(ctx context.Context, s *site.Site) (*Tree, error) {
 	for _, dir := range dirs {
 		errs = append(errs, addModule(ctx, s, t, dir, several))
 	}
-	return t, t.check(errors.Join(errs...))
-}
-
-// check returns err, or an error if there is no root module. A key or file for nothing would
-// hide a wrong directory in a CI job.
-func (t *Tree) check(err error) error {
-	if err != nil || t.modules > 0 {
-		return err
+	if err = errors.Join(errs...); err == nil && t.modules == 0 { // a key or file for nothing would hide a wrong directory
+		err = sources.WithHint(errors.New("there is no root module here"), "name root modules, or search for them with -R")
 	}
-	return sources.WithHint(errors.New("there is no root module here"), "name root modules, or search for them with -R")
+	return t, err
 }
 
 // addModule adds the requirements of the root module in dir, which may be one of several.

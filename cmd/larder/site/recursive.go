@@ -118,25 +118,11 @@ func (s *Site) RootsToRead(ctx context.Context, dir string) ([]string, error) {
 }
 
 // RootsAt returns the root modules of an argument that is a directory: itself, or with --recursive
-// those in it and below. Dir is absolute.
+// those in it and below, except those that --exclude excludes. Dir is absolute, and so are their paths.
 func (s *Site) RootsAt(ctx context.Context, dir string) ([]string, error) {
-	if s.Flags.Recursive {
-		return s.find(ctx, dir)
+	if !s.Flags.Recursive {
+		return []string{filepath.Clean(dir)}, nil
 	}
-	return []string{filepath.Clean(dir)}, nil
-}
-
-// OutFor returns the output of the root module in dir, which names it if it is one of several.
-func (s *Site) OutFor(dir string, several bool) *report.Output {
-	if !several {
-		return s.Output
-	}
-	return s.Output.ForModule(s.Shown(dir), s.Machine.WorkDir)
-}
-
-// find returns the root modules in dir and below, except those that --exclude excludes. Dir is
-// absolute, and so are their paths.
-func (s *Site) find(ctx context.Context, dir string) ([]string, error) {
 	s.searched = append(s.searched, dir)
 	here, err := s.Root(ctx, dir, s.Output)
 	if err != nil {
@@ -166,4 +152,12 @@ func (s *Site) find(ctx context.Context, dir string) ([]string, error) {
 		err = report.Usage(fmt.Errorf("--exclude: %w", err))
 	}
 	return dirs, err
+}
+
+// OutFor returns the output of the root module in dir, which names it if it is one of several.
+func (s *Site) OutFor(dir string, several bool) *report.Output {
+	if !several {
+		return s.Output
+	}
+	return s.Output.ForModule(s.Shown(dir), s.Machine.WorkDir)
 }

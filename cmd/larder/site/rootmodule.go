@@ -144,7 +144,7 @@ func (m *Root) Load(ctx context.Context) (*modules.Tree, sources.Diagnostics, er
 		tree, ds = m.ReadTree(ctx, opts)
 		tree.Unsure = nil // get has computed them
 	}
-	m.Differs = tree.Differs
+	m.Differs, m.Required = tree.Differs, slices.Concat(tree.Requirements, tree.Sources)
 	for _, d := range tree.Unsure {
 		d.Warning = !m.Reading.Certain
 		ds = append(ds, d)

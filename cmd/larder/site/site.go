@@ -118,7 +118,8 @@ type Root struct {
 	LockPath     string
 	Lock         *lockfile.File // nil if the problems are errors
 	LockProblems sources.Diagnostics
-	Differs      bool // some files that were read are for one engine alone
+	Differs      bool                  // some files that were read are for one engine alone
+	Required     []sources.Requirement // by what was read, even if nothing is installed for them
 
 	Hiding map[sources.Provider]string // implied directories by provider; no registry is queried for these providers
 }

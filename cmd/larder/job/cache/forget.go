@@ -26,9 +26,9 @@ func ForgetRelease(ctx context.Context, s *site.Site, typed string, kept bool) e
 	if err != nil || k.Cache == nil {
 		return err
 	}
-	recorded := k.Cache.Recorded
+	recorded, remove := k.Cache.Recorded, forget
 	if kept {
-		recorded = k.Cache.Kept
+		recorded, remove = k.Cache.Kept, release
 	}
 	there, err := recorded(p, v)
 	if err != nil {
@@ -40,12 +40,7 @@ func ForgetRelease(ctx context.Context, s *site.Site, typed string, kept bool) e
 			continue
 		}
 		id := sources.PackageID{Provider: p, Version: v, Platform: platform}
-		var done bool
-		if kept {
-			done, err = release(ctx, k, id)
-		} else {
-			done, err = forget(ctx, k, id)
-		}
+		done, err := remove(ctx, k, id)
 		if err != nil {
 			return err
 		}

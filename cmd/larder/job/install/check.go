@@ -147,7 +147,7 @@ func (c *checking) at(ctx context.Context, dir string, out *report.Output) (show
 	if err == nil {
 		err = k.check(ctx)
 	}
-	err = k.take(ctx, err)
+	err = k.take(err)
 	k.Errors = k.out.ErrorFindings(err)
 	slices.SortStableFunc(k.Findings, func(a, b report.Finding) int {
 		return cmp.Or(strings.Compare(a.File, b.File), a.Line-b.Line)
@@ -168,9 +168,8 @@ type checkedModule struct {
 	checkResult
 	*checking
 	*site.Root
-	out      *report.Output
-	required []sources.Requirement
-	offline  []error // what could not be checked without the network
+	out     *report.Output
+	offline []error // what could not be checked without the network
 }
 
 // check holds the root module to the policy, and then to its lock file.
@@ -181,7 +180,6 @@ func (k *checkedModule) check(ctx context.Context) error {
 	}
 	root, err := needs(ctx)
 	if root != nil {
-		k.required = slices.Clone(root.Requirements)
 		err = errors.Join(err, k.checkRoot(ctx, root))
 	}
 	return errors.Join(err, k.checkOther(ctx))
@@ -193,13 +191,9 @@ func (k *checkedModule) checkOther(ctx context.Context) error {
 	if !k.Differs || k.Requested.Engine != "" {
 		return nil
 	}
-	tree, _, err := k.Load(ctx)
-	if err != nil {
-		return err
-	}
 	at := func(from sources.Origin) report.Place { return report.Place{File: from.File, Line: from.Line} }
 	here := map[report.Place]bool{}
-	for _, r := range slices.Concat(tree.Requirements, tree.Sources) {
+	for _, r := range k.Required {
 		for _, from := range r.From {
 			here[at(from)] = true
 		}
@@ -210,7 +204,7 @@ func (k *checkedModule) checkOther(ctx context.Context) error {
 	for _, r := range slices.Concat(tree.Requirements, tree.Sources) {
 		r.From = slices.DeleteFunc(slices.Clone(r.From), func(from sources.Origin) bool { return here[at(from)] })
 		if len(r.From) > 0 {
-			k.required = append(k.required, r)
+			k.Required = append(k.Required, r)
 			k.allowed(ctx, r.Provider)
 		}
 	}
@@ -222,7 +216,7 @@ func (k *checkedModule) checkRoot(ctx context.Context, root *installer.Root) err
 	for _, p := range root.Unmanaged {
 		k.Providers = append(k.Providers, p.String())
 		if err := k.Policy.CheckOverride(p); err != nil {
-			k.add(errorFinding(p, sources.Version{}, err), k.requiredAt(ctx, p))
+			k.add(errorFinding(p, sources.Version{}, err), k.declared(p))
 		}
 	}
 	k.checkEngine(root)
@@ -359,17 +353,13 @@ func (k *checkedModule) takeLocked(locked *lockedModule) {
 
 // take turns the errors that are findings, and those about the network under --offline, into what they are, and returns
 // the others.
-func (k *checkedModule) take(ctx context.Context, err error) error {
+func (k *checkedModule) take(err error) error {
 	var others []error
 	for _, err := range sources.Errors(err) {
 		p, f := findingOf(err)
 		switch {
 		case f.Kind != "":
-			at := k.lockedAt(p)
-			if at.File == "" && k.Root != nil {
-				at = k.requiredAt(ctx, p)
-			}
-			k.add(f, at)
+			k.add(f, k.lockedAt(p))
 		case k.checking.Flags.Offline && errors.Is(err, sources.ErrOffline):
 			k.offline = append(k.offline, uncheckedError{err})
 			f.Text = sources.Text(err)
@@ -470,7 +460,7 @@ func (k *checkedModule) lockedAt(p sources.Provider) report.Place {
 // declared returns the place that requires a provider, or else the one in the lock file. Installed modules are not in
 // the repository, so a place there is the last choice.
 func (k *checkedModule) declared(p sources.Provider) (place report.Place) {
-	for _, r := range k.required {
+	for _, r := range k.Required {
 		for _, from := range r.From {
 			at := report.Place{File: from.File, Line: from.Line}
 			switch {
@@ -484,20 +474,6 @@ func (k *checkedModule) declared(p sources.Provider) (place report.Place) {
 	}
 	if line := k.Lock.Block(p); line > 0 {
 		return report.Place{File: k.LockFile, Line: line}
-	}
-	return place
-}
-
-// requiredAt returns the place that requires a provider, even one that is not installed.
-func (k *checkedModule) requiredAt(ctx context.Context, p sources.Provider) (place report.Place) {
-	tree, _, err := k.Load(ctx)
-	if err != nil {
-		return place
-	}
-	for _, r := range tree.Requirements {
-		if r.Provider == p && len(r.From) > 0 {
-			return report.Place{File: r.From[0].File, Line: r.From[0].Line}
-		}
 	}
 	return place
 }

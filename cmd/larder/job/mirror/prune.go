@@ -29,7 +29,7 @@ func Prune(ctx context.Context, s *site.Site, dir string, paths []string, policy
 		return err
 	}
 	var plan *builder.Plan
-	stay, err := kept.in(ctx, b)
+	stay, err := staying(ctx, b, kept)
 	if err == nil {
 		policy.Locked = func(id sources.PackageID) bool { return stay[id.Release()] }
 		plan, err = b.PlanPrune(ctx, policy)
@@ -79,27 +79,19 @@ func removeFromMirror(
 	return err
 }
 
-// A keeping contains the packages of a mirror that stay: what [SyncMirror] would select for the same paths and engines,
-// and everything that their lock files have.
-type keeping struct {
-	*job.Wanted
-	supplies []*job.Supply
-}
-
-// keep reads what paths, as typed, require. It fails if a file is missing or unreadable, because its packages might
-// be removed.
-func keep(ctx context.Context, s *site.Site, paths []string) (k keeping, err error) {
-	s.Roots, k.Wanted = paths, &job.Wanted{Site: s, Paths: paths, Keeps: true}
-	if len(paths) > 0 {
-		k.supplies, err = k.Read(ctx)
+// keep reads what stays for paths, as typed: what [Sync] would select for the same paths and engines, and everything that
+// their lock files have. It fails if a file is missing or unreadable, because its packages might be removed.
+func keep(ctx context.Context, s *site.Site, paths []string) ([]*job.Supply, error) {
+	if s.Roots = paths; len(paths) == 0 {
+		return nil, nil
 	}
-	return k, err
+	return (&job.Wanted{Site: s, Paths: paths, Keeps: true}).Read(ctx)
 }
 
-// in returns the versions that stay in a mirror. If none is locked, it is the newest that the mirror has.
-func (k keeping) in(ctx context.Context, b *builder.Builder) (map[sources.Release]bool, error) {
+// staying returns the versions that stay in a mirror. If none is locked, it is the newest that the mirror has.
+func staying(ctx context.Context, b *builder.Builder, kept []*job.Supply) (map[sources.Release]bool, error) {
 	stay := map[sources.Release]bool{}
-	for _, s := range k.supplies {
+	for _, s := range kept {
 		for _, w := range s.Wants {
 			v := w.Locked.Version
 			if v == (sources.Version{}) {
