@@ -2,7 +2,6 @@ package job
 
 import (
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -85,23 +84,14 @@ func IsRootModule(dir string) bool {
 	return modules.HasConfiguration(dir) || site.Exists(filepath.Join(dir, lockfile.Name))
 }
 
-// hasBelow reports whether a directory below dir that may be that of a host contains something
-// that matches a pattern.
-func hasBelow(dir, pattern string) bool {
-	entries, _ := os.ReadDir(dir)
-	return slices.ContainsFunc(entries, func(e os.DirEntry) bool {
-		if !e.IsDir() || e.Name()[0] == '.' {
-			return false
-		}
-		found, _ := fs.Glob(os.DirFS(filepath.Join(dir, e.Name())), pattern)
-		return len(found) > 0
-	})
-}
-
 // TakeRoots reads arguments that name the root modules of the command.
 func TakeRoots(s *site.Site, args []string) error {
 	for _, arg := range args {
-		if _, err := site.Existing(s.WorkDir, arg, site.Directory, "%s", meantRoot(s, arg)); err != nil {
+		hint := "name the directory of a root module"
+		if near := s.NearestDir(arg); near != "" {
+			hint = "did you mean " + near + "?"
+		}
+		if _, err := site.Existing(s.WorkDir, arg, site.Directory, "%s", hint); err != nil {
 			if site.IsFile(site.Absolute(s.WorkDir, arg)) {
 				err = report.Usage(err)
 			}
@@ -110,14 +100,6 @@ func TakeRoots(s *site.Site, args []string) error {
 	}
 	s.Roots = args
 	return nil
-}
-
-// meantRoot returns a hint for an argument that should name a root module, and doesn't.
-func meantRoot(s *site.Site, arg string) string {
-	if near := s.NearestDir(arg); near != "" {
-		return "did you mean " + near + "?"
-	}
-	return "name the directory of a root module"
 }
 
 // A Target is the file or directory that a command writes. The other arguments select what to

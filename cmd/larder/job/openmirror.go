@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -61,7 +62,7 @@ func NoCache(m *site.Root, dir string) error {
 }
 
 // tellUse prints how engines can use the mirror in dir, unless they already do. A packed one can be served, too.
-func tellUse(m *site.Root, dir string, packed bool) {
+func tellUse(m *site.Root, dir string) {
 	if Searches(m, dir) {
 		return
 	}
@@ -71,7 +72,7 @@ func tellUse(m *site.Root, dir string, packed bool) {
 	}
 	m.Out.Say("To use it:")
 	m.Out.Copy("  provider_installation {", "    filesystem_mirror { path = "+path+" }", "  }")
-	if packed {
+	if index, _ := fs.Glob(os.DirFS(dir), "[^.]*/*/*/"+fsmirror.Index); len(index) > 0 {
 		m.Out.Say("To use it from other machines, serve the directory over HTTPS:")
 		m.Out.Copy("  provider_installation {", "    network_mirror {", `      url = "https://example.com/"`, "    }", "  }")
 	}
@@ -122,7 +123,7 @@ func CheckMirror(dir, hint string) error {
 	if _, err := os.ReadDir(dir); err != nil {
 		return fmt.Errorf("%s: %w", dir, disk.Cause(err))
 	}
-	if _, err := os.Lstat(filepath.Join(dir, ".larder")); err == nil || hasPackages(dir) {
+	if isStore(dir) {
 		return nil
 	}
 	strays, _ := fsmirror.New(dir, fsmirror.Options{}).Strays(context.Background())
@@ -132,9 +133,12 @@ func CheckMirror(dir, hint string) error {
 	return sources.WithHint(fmt.Errorf("%s is not a mirror: it contains no packages", dir), "%s", hint)
 }
 
-// hasPackages reports whether a directory contains a package in the layout of mirrors and plugin caches, or
-// can't be searched. It reads no packages.
-func hasPackages(dir string) bool {
+// isStore reports whether a directory contains records of larder or a package in the layout of mirrors and plugin caches,
+// or can't be searched. It reads no packages.
+func isStore(dir string) bool {
+	if site.Exists(filepath.Join(dir, ".larder")) {
+		return true
+	}
 	packages, err := fsmirror.New(dir, fsmirror.Options{}).Packages(context.Background())
 	return err != nil || len(packages) > 0
 }

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"path/filepath"
 
 	"github.com/larder-cli/larder/cachedir"
 	"github.com/larder-cli/larder/cmd/larder/report"
@@ -47,20 +46,11 @@ func OpenCache(ctx context.Context, s *site.Site, changes bool) (*TargetCache, e
 		s.Output.Say("the plugin cache %s does not exist yet", k.Path)
 		return k, nil
 	}
-	if err := checkCache(k.Path); err != nil {
-		return k, err
+	entries, _ := os.ReadDir(k.Path)          // opening the cache reports an error
+	if len(entries) > 0 && !isStore(k.Path) { // its files would be foreign ones, which larder cache repair moves away
+		err := fmt.Errorf("%s is not a plugin cache: it contains other files and no packages", k.Path)
+		return k, sources.WithHint(err, "name the plugin cache with --cache, or use an empty directory")
 	}
 	k.Cache, err = k.OpenCache(k.Path, func(o *cachedir.Options) { o.Shared = k.EngineCache() })
 	return k, err
-}
-
-// checkCache refuses a directory that is not a plugin cache: it has files, and neither
-// records of Larder nor a package. Its files would be foreign ones,
-// which larder cache repair moves away.
-func checkCache(path string) error {
-	entries, _ := os.ReadDir(path) // opening the cache reports an error
-	if _, err := os.Lstat(filepath.Join(path, ".larder")); err == nil || len(entries) == 0 || hasPackages(path) {
-		return nil
-	}
-	return sources.WithHint(fmt.Errorf("%s is not a plugin cache: it contains other files and no packages", path), "name the plugin cache with --cache, or use an empty directory")
 }

@@ -66,7 +66,7 @@ func NewMirrorConfig(m *site.Root, path, dir string) (f mirrorConfig, err error)
 func FinishConfig(m *site.Root, config mirrorConfig, isNew bool) error {
 	if config.Path == "" {
 		if isNew {
-			m.Out.AtLast(func() { tellUse(m, config.dir, hasBelow(config.dir, "*/*/index.json")) })
+			m.Out.AtLast(func() { tellUse(m, config.dir) })
 		}
 		return nil
 	}

@@ -71,15 +71,7 @@ func (s *Site) chooseEngine(ctx context.Context, dir, lockPath string, lock *loc
 	return Choice{Engine: sources.Terraform, Reason: "nothing names an engine", Assumed: true, Undecided: undecided}, nil
 }
 
-// Criterion 1: the user.
-
-// requests takes over the engines that the user names; none means that the rule decides.
-func (s *Site) requests(named []sources.Engine, by string) {
-	if s.Both = len(named) > 1; len(named) == 1 {
-		s.Requested = Choice{Engine: named[0], Reason: by}
-		s.Output.For(named[0])
-	}
-}
+// Criterion 1: the user, see [Open].
 
 // EachEngine returns the engines to read each input for: both, or one that the rule chooses, which
 // is empty here.

@@ -66,7 +66,7 @@ var engineCriteria = []struct {
 	set    func(*choosing, sources.Engine)
 	only   sources.Engine // that it can choose; empty if both
 }{
-	{"request", "LARDER_ENGINE", func(c *choosing, e sources.Engine) { c.requests([]sources.Engine{e}, "LARDER_ENGINE") }, ""},
+	{"request", "LARDER_ENGINE", func(c *choosing, e sources.Engine) { c.Requested = Choice{Engine: e, Reason: "LARDER_ENGINE"} }, ""},
 	{"command", "the command runs it", func(c *choosing, e sources.Engine) { c.Runs(e) }, ""},
 	{"header", "the header of repo/live/net/.terraform.lock.hcl", func(c *choosing, e sources.Engine) {
 		name, had := "repo/live/net/"+lockfile.Name, ""

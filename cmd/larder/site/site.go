@@ -157,7 +157,10 @@ func Open(machine cliconfig.Machine, dir string, opts Options, out *report.Outpu
 	s := &Site{Output: out, Machine: machine, WorkDir: dir, Flags: opts, slots: acquire.NewSlots(opts.Jobs)}
 	out.AtEnd(s.close)
 	out.AtLast(s.hintEngine)
-	s.requests(opts.Engines, opts.EnginesBy)
+	if s.Both = len(opts.Engines) > 1; len(opts.Engines) == 1 {
+		s.Requested = Choice{Engine: opts.Engines[0], Reason: opts.EnginesBy}
+		s.Output.For(s.Requested.Engine)
+	}
 	for _, path := range []*string{&s.Flags.Config, &s.Flags.Cache} { // exec changes the directory later
 		if *path != "" {
 			*path = Absolute(dir, *path)
@@ -294,17 +297,12 @@ func (s *Site) configOptions() cliconfig.Options {
 	return cliconfig.Options{ConfigFile: s.Flags.Config, ReadsArguments: runs, Secrets: s.Output.Secrets()}
 }
 
-// newClient creates the HTTP client for an engine's configuration. All root modules of the
-// engine share the client, with its connections and limits for each host.
-func (s *Site) newClient(config *cliconfig.Config) *fetch.Client {
-	return fetch.New(s.clientOptions(config))
-}
-
 // mostPause is how long the clients of a server wait for a host that others have overloaded.
 const mostPause = 3 * time.Second
 
-// clientOptions returns the options of the HTTP client for an engine's configuration.
-func (s *Site) clientOptions(config *cliconfig.Config) fetch.Options {
+// newClient creates the HTTP client for an engine's configuration. All root modules of the
+// engine share the client, with its connections and limits for each host.
+func (s *Site) newClient(config *cliconfig.Config) *fetch.Client {
 	opts := fetch.Options{
 		Hosts:     config.HostOptions,
 		Proxy:     func(r *http.Request) (*url.URL, error) { return config.Proxy(r.URL) },
@@ -338,7 +336,7 @@ func (s *Site) clientOptions(config *cliconfig.Config) fetch.Options {
 	if n := config.Registry.DownloadRetries; n != nil {
 		opts.DownloadTries = *n + 1
 	}
-	return opts
+	return fetch.New(opts)
 }
 
 // Directories and files as they are typed.

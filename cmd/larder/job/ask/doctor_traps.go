@@ -152,9 +152,8 @@ func unsearchedDirs(ctx context.Context, c *checkup) {
 		return
 	}
 	place, _ := c.Config.Setting("provider_installation", "")
-	searched := c.Config.MirrorDirs()
 	for _, dir := range c.Config.ImpliedDirs() {
-		if slices.ContainsFunc(searched, func(other string) bool { return site.Resolve(other) == site.Resolve(dir) }) {
+		if job.Searches(c.Root, dir) {
 			continue
 		}
 		fix := fmt.Sprintf("add filesystem_mirror { path = %s } to the block", job.QuotedPath(dir))

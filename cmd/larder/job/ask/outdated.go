@@ -228,7 +228,10 @@ func (o *outdating) compare(ctx context.Context, m *site.Root, source sources.So
 		o.WarnOnce(r.Provider.String() + ": " + warning)
 	}
 	if errors.Is(err, sources.ErrOffline) {
-		listing.Versions = append(listing.Versions, cachedVersions(ctx, m, r.Provider)...)
+		if root := m.CacheRoot(); root != "" && !m.Flags.NoCache {
+			cached, _ := m.Mirror(root).Versions(ctx, r.Provider) // a cache has the layout of a mirror
+			listing.Versions = append(listing.Versions, cached.Versions...)
+		}
 	} else if err != nil {
 		return Outdated{}, err
 	}
@@ -246,16 +249,6 @@ func (o *outdating) compare(ctx context.Context, m *site.Root, source sources.So
 		o.WarnOnce(fmt.Sprintf("signatures not verified, which %s at %s requires", rule.Setting, m.Brief(rule.Place())))
 	}
 	return one, nil
-}
-
-// cachedVersions returns the versions of a provider in the plugin cache, for --offline.
-func cachedVersions(ctx context.Context, m *site.Root, p sources.Provider) []sources.Version {
-	root := m.CacheRoot()
-	if root == "" || m.Flags.NoCache {
-		return nil
-	}
-	listing, _ := m.Mirror(root).Versions(ctx, p) // a cache has the layout of a mirror
-	return listing.Versions
 }
 
 // outdatedOf compares the locked version, which is zero if there is none, with the versions that could be chosen.
