@@ -64,7 +64,7 @@ func (in *Installation) At(ctx context.Context, dir string, out *report.Output) 
 	if in.Defers != nil && in.Defers(m) {
 		return func() {}, nil
 	}
-	root, err := m.NeedsIfAny(ctx)
+	root, err := m.NeedsIfAny(ctx, true)
 	if postponed, ok := errors.AsType[PostponedError](err); ok {
 		return func() { out.Say("%v", postponed) }, nil
 	}

@@ -73,11 +73,7 @@ func addModule(ctx context.Context, s *site.Site, t *Tree, dir string, several b
 		}
 		return nil
 	}
-	needs := m.Needs
-	if several { // others may have requirements
-		needs = m.NeedsIfAny
-	}
-	root, err := needs(ctx)
+	root, err := m.NeedsIfAny(ctx, several) // others may have requirements
 	if err != nil || root == nil {
 		return err
 	}

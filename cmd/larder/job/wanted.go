@@ -229,11 +229,7 @@ func (w *Wanted) arguments(_ context.Context, m *site.Root) (wants []installer.W
 
 // module returns the requests of a root module: its locked versions, or else its requirements.
 func (w *Wanted) module(ctx context.Context, m *site.Root) ([]installer.Want, error) {
-	needs := m.Needs
-	if w.Flags.Recursive { // others have something to do
-		needs = m.NeedsIfAny
-	}
-	root, err := needs(ctx)
+	root, err := m.NeedsIfAny(ctx, w.Flags.Recursive) // others have something to do
 	if err != nil && m.Lock == nil {
 		err = sources.WithHint(err, "to choose the newest versions without the lock file, run again with --no-lock-file")
 	}

@@ -114,10 +114,10 @@ func (m *Root) noConfiguration() error {
 	return sources.WithHint(empty, "%s", hint)
 }
 
-// NeedsIfAny is [Root.Needs] for commands that have nothing to do without configuration.
-func (m *Root) NeedsIfAny(ctx context.Context) (*installer.Root, error) {
+// NeedsIfAny is [Root.Needs] for commands that may have nothing to do without configuration. If that is so, it says this.
+func (m *Root) NeedsIfAny(ctx context.Context, optional bool) (*installer.Root, error) {
 	root, err := m.Needs(ctx)
-	if _, empty := errors.AsType[emptyError](err); !empty {
+	if _, empty := errors.AsType[emptyError](err); !empty || !optional {
 		return root, err
 	}
 	m.Out.Say("%v: nothing to do", err)

@@ -92,7 +92,13 @@ func collect(ctx context.Context, k *job.TargetCache, t *job.Tree) (packages []s
 	}
 	wanted := wanted(t)
 	for _, id := range slices.SortedFunc(maps.Keys(wanted), sources.PackageID.Compare) {
-		s, err := stored(ctx, k, id)
+		s, err := sources.Stored{}, error(sources.ErrNotFound)
+		if k.Cache != nil {
+			s, err = k.Cache.Get(ctx, id)
+		}
+		if errors.Is(err, sources.ErrNotFound) {
+			err = &sources.PackageError{ID: id, Err: errors.New("not in the plugin cache")}
+		}
 		if ctx.Err() != nil {
 			return nil, nil, ctx.Err()
 		}
@@ -115,18 +121,6 @@ func collect(ctx context.Context, k *job.TargetCache, t *job.Tree) (packages []s
 	return packages, missing, nil
 }
 
-// stored is a package in the cache.
-func stored(ctx context.Context, k *job.TargetCache, id sources.PackageID) (sources.Stored, error) {
-	if k.Cache == nil {
-		return sources.Stored{}, &sources.PackageError{ID: id, Err: errNotCached}
-	}
-	s, err := k.Cache.Get(ctx, id)
-	if errors.Is(err, sources.ErrNotFound) {
-		err = &sources.PackageError{ID: id, Err: errNotCached}
-	}
-	return s, err
-}
-
 // maxPlaces is the largest number of root modules shown for one provider.
 const maxPlaces = 10
 
@@ -136,9 +130,6 @@ type notLocked struct{ modules []string }
 func (e notLocked) Error() string {
 	return "no version is locked in " + ui.Some(e.modules, maxPlaces)
 }
-
-// errNotCached is the reason why a package is not exported.
-var errNotCached = errors.New("not in the plugin cache")
 
 // wanted returns the packages that lock files select, each with the root modules that
 // select it.

@@ -31,7 +31,11 @@ func Import(ctx context.Context, s *site.Site, files []string) error {
 	opts := k.InstallerOptions(nil)
 	opts.Judge = k.BundleJudge()
 	im := &importer{TargetCache: k, into: installer.New(nil, k.Cache, k.Client, opts)}
-	defer im.close()
+	defer func() {
+		for _, from := range im.bundles {
+			from.Close()
+		}
+	}()
 	var errs []error
 	for _, file := range files {
 		errs = append(errs, im.open(ctx, file))
@@ -85,12 +89,6 @@ func (im *importer) open(ctx context.Context, name string) (err error) {
 	}
 	im.bundles = append(im.bundles, from)
 	return nil
-}
-
-func (im *importer) close() {
-	for _, from := range im.bundles {
-		from.Close()
-	}
 }
 
 // acceptAll fails before anything is imported if a package doesn't meet the requirement of the

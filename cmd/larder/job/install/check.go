@@ -174,11 +174,7 @@ type checkedModule struct {
 
 // check holds the root module to the policy, and then to its lock file.
 func (k *checkedModule) check(ctx context.Context) error {
-	needs := k.NeedsIfAny
-	if !k.Flags.Recursive { // a check of nothing is not a success
-		needs = k.Needs
-	}
-	root, err := needs(ctx)
+	root, err := k.NeedsIfAny(ctx, k.Flags.Recursive) // a check of nothing is not a success
 	if root != nil {
 		err = errors.Join(err, k.checkRoot(ctx, root))
 	}

@@ -125,11 +125,7 @@ func (l *locking) lock(ctx context.Context, dir string, locked *lockedModule) er
 	if err != nil {
 		return err
 	}
-	needs := m.NeedsIfAny
-	if l.Check && !l.Flags.Recursive { // a check of nothing is not a success
-		needs = m.Needs
-	}
-	root, err := needs(ctx)
+	root, err := m.NeedsIfAny(ctx, !l.Check || l.Flags.Recursive) // a check of nothing is not a success
 	if err != nil || root == nil {
 		return err
 	}

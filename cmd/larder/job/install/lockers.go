@@ -103,22 +103,18 @@ func (l *lockers) report(e acquire.Event) {
 			return
 		}
 	}
+	// If several root modules require a provider, it is the one that failed, or else the first of them.
+	l.noting.Lock()
+	module := l.modules[e.Package.Provider]
+	l.noting.Unlock()
+	if len(e.Modules) > 0 && l.Flags.Recursive {
+		module = l.relative(e.Modules[0])
+	}
 	out := l.Output
-	if module := l.moduleOf(e); module != "" {
+	if module != "" {
 		out = out.About([]string{module})
 	}
 	out.Event(e)
-}
-
-// moduleOf returns the root module of an event. If several root modules require a provider,
-// it is the one that failed, or else the first of them.
-func (l *lockers) moduleOf(e acquire.Event) string {
-	if len(e.Modules) > 0 && l.Flags.Recursive {
-		return l.relative(e.Modules[0])
-	}
-	l.noting.Lock()
-	defer l.noting.Unlock()
-	return l.modules[e.Package.Provider]
 }
 
 // lockStore returns the plugin cache, or a temporary directory if the plugin cache is not

@@ -76,8 +76,12 @@ func ImportBundle(ctx context.Context, s *site.Site, request BundleImportRequest
 		opts.Report = progress
 		return bundle.Import(ctx, file, dir, opts)
 	})
+	if errors.Is(err, bundle.ErrUnpacked) {
+		err = sources.WithHint(err, "to add them to the plugin cache: larder cache import %s", site.ShellQuoted(request.File))
+		err = sources.WithHint(err, "to store them unpacked in the mirror, add --unpacked; network mirrors have no such packages")
+	}
 	if err != nil {
-		return hintUnpacked(err, request.File)
+		return err
 	}
 	added := s.Output.BundleImported(imported, opts.ReadOnly)
 	warnIdle(s, "--modules-to", request.ModulesTo, imported, bundle.RootModules, "modules")
@@ -91,15 +95,6 @@ func ImportBundle(ctx context.Context, s *site.Site, request BundleImportRequest
 		return err
 	}
 	return job.FinishConfig(m, config, total == added)
-}
-
-// hintUnpacked adds hints to the error that a bundle, as typed, has packages without archives.
-func hintUnpacked(err error, file string) error {
-	if !errors.Is(err, bundle.ErrUnpacked) {
-		return err
-	}
-	err = sources.WithHint(err, "to add them to the plugin cache: larder cache import %s", site.ShellQuoted(file))
-	return sources.WithHint(err, "to store them unpacked in the mirror, add --unpacked; network mirrors have no such packages")
 }
 
 // warnIdle warns of a flag for a directory if the bundle has nothing to put there.
