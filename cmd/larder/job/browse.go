@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"runtime"
 	"slices"
 	"strings"
@@ -75,7 +76,9 @@ func Browse(ctx context.Context, m *site.Root, r site.PlaceRequest, patterns []s
 	providers = slices.DeleteFunc(slices.Clone(providers), func(p sources.Provider) bool {
 		return !selectsProvider(patterns, p, b.Hostless())
 	})
-	site.ForEach(len(providers), cmp.Or(m.Flags.Jobs, 16), func(i int) { browseProvider(ctx, m, b, providers[i], patterns, all) })
+	site.ForEach(len(providers), cmp.Or(m.Flags.Jobs, 16), func(i int) {
+		browseProvider(ctx, m, b, providers[i], patterns, all)
+	})
 	return all, ctx.Err()
 }
 
@@ -148,12 +151,8 @@ func browseProvider(ctx context.Context, m *site.Root, b publish.Browser, p sour
 }
 
 // Ids returns the packages, sorted.
-func (all *InPlace) Ids() (ids []sources.PackageID) {
-	for id := range all.Archives {
-		ids = append(ids, id)
-	}
-	slices.SortFunc(ids, sources.PackageID.Compare)
-	return ids
+func (all *InPlace) Ids() []sources.PackageID {
+	return slices.SortedFunc(maps.Keys(all.Archives), sources.PackageID.Compare)
 }
 
 // Contents returns the packages and the evidence for a comparison.

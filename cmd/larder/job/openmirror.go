@@ -133,8 +133,8 @@ func CheckMirror(dir, hint string) error {
 	return sources.WithHint(fmt.Errorf("%s is not a mirror: it contains no packages", dir), "%s", hint)
 }
 
-// isStore reports whether a directory contains records of larder or a package in the layout of mirrors and plugin caches,
-// or can't be searched. It reads no packages.
+// isStore reports whether a directory contains records of larder or a package in the layout of mirrors and plugin
+// caches, or can't be searched. It reads no packages.
 func isStore(dir string) bool {
 	if site.Exists(filepath.Join(dir, ".larder")) {
 		return true

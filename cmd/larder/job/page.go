@@ -18,8 +18,8 @@ import (
 // pageName is the name of the page for people in a mirror that is served as files.
 const pageName = "index.html"
 
-// WritePage returns what writes the page into the mirror in dir, for [builder.Options]. Unless that is requested, it only
-// renews a page from larder. It leaves a mirror without packages alone, which may be removed.
+// WritePage returns what writes the page into the mirror in dir, for [builder.Options]. Unless that is requested, it
+// only renews a page from larder. It leaves a mirror without packages alone, which may be removed.
 func WritePage(ctx context.Context, dir string, requested bool) func(*builder.Builder) error {
 	ctx = context.WithoutCancel(ctx) // what was interrupted has changed the mirror, too
 	return func(b *builder.Builder) error {

@@ -15,7 +15,7 @@ const (
 	Shims = "shims"
 )
 
-// InState returns a directory in the user's state directory, which may not exist. It is empty without a state directory.
+// InState returns a directory in the user's state directory, which may not exist. It is empty without one.
 func InState(m cliconfig.Machine, name string) string {
 	if m.StateDir() == "" {
 		return ""

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/larder-cli/larder/cliconfig"
+	"github.com/larder-cli/larder/cmd/larder/report"
 	"github.com/larder-cli/larder/fsmirror"
 	"github.com/larder-cli/larder/installer"
 	"github.com/larder-cli/larder/sources"
@@ -274,13 +275,7 @@ func (m *Root) writeHint() string {
 
 // NamedPlatforms returns the platforms of the policy and the flags.
 func (m *Root) NamedPlatforms() []sources.Platform {
-	all := m.Policy.DeclaredPlatforms()
-	for _, p := range m.Flags.Platforms {
-		if !slices.Contains(all, p) {
-			all = append(all, p)
-		}
-	}
-	return all
+	return report.Unique(slices.Concat(m.Policy.DeclaredPlatforms(), m.Flags.Platforms))
 }
 
 // ThisIfNone returns the current platform if platforms is empty.

@@ -1,6 +1,7 @@
 package site
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"path/filepath"
@@ -65,18 +66,11 @@ func (m *Root) Sharing(mirror builder.Options) builder.Options {
 // CacheRoot returns the plugin cache's directory: from the flag, the configuration, or larder's
 // default.
 func (m *Root) CacheRoot() string {
-	switch {
-	case m.Flags.Cache != "":
-		return m.Flags.Cache
-	case m.Config.PluginCacheDir != "":
-		return m.Config.PluginCacheDir
-	default:
-		return m.Config.DefaultCacheDir
-	}
+	return cmp.Or(m.Flags.Cache, m.Config.PluginCacheDir, m.Config.DefaultCacheDir)
 }
 
-// Cache returns the plugin cache, or nil with --no-cache and if it cannot be opened. The error is that of a cache with a
-// link or a mount in it.
+// Cache returns the plugin cache, or nil with --no-cache and if it cannot be opened. The error is that of a cache with
+// a link or a mount in it.
 func (m *Root) Cache() (*cachedir.Dir, error) {
 	if m.Flags.NoCache {
 		return nil, nil

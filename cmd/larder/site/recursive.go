@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"path"
 	"path/filepath"
-	"slices"
 
 	"github.com/larder-cli/larder/cmd/larder/report"
 	"github.com/larder-cli/larder/installer/lockfile"
@@ -94,14 +93,9 @@ func (s *Site) RootDirs(ctx context.Context) ([]string, error) {
 	var errs []error
 	for _, typed := range named {
 		dirs, err := s.RootsToRead(ctx, Absolute(s.WorkDir, typed))
-		errs = append(errs, err)
-		for _, dir := range dirs {
-			if !slices.Contains(all, dir) {
-				all = append(all, dir)
-			}
-		}
+		errs, all = append(errs, err), append(all, dirs...)
 	}
-	return all, errors.Join(errs...)
+	return report.Unique(all), errors.Join(errs...)
 }
 
 // RootsToRead is [Site.RootsAt] for a command that uses the configuration of these root modules. It makes

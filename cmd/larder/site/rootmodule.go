@@ -114,7 +114,8 @@ func (m *Root) noConfiguration() error {
 	return sources.WithHint(empty, "%s", hint)
 }
 
-// NeedsIfAny is [Root.Needs] for commands that may have nothing to do without configuration. If that is so, it says this.
+// NeedsIfAny is [Root.Needs] for commands for which a configuration may be optional: without one, it says that there is
+// nothing to do.
 func (m *Root) NeedsIfAny(ctx context.Context, optional bool) (*installer.Root, error) {
 	root, err := m.Needs(ctx)
 	if _, empty := errors.AsType[emptyError](err); !empty || !optional {

@@ -169,11 +169,7 @@ func (t *tally) addPlatforms(m *lockedModule) {
 			platforms = append(platforms, p.Package.ID.Platform)
 		}
 	}
-	for _, name := range sources.Texts(platforms) {
-		if !slices.Contains(t.Platforms, name) {
-			t.Platforms = append(t.Platforms, name)
-		}
-	}
+	t.Platforms = report.Unique(append(t.Platforms, sources.Texts(platforms)...))
 }
 
 // unknown returns the unknown hashes that a check has found, in the order of the lock file, with or without those of

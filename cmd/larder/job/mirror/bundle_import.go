@@ -78,7 +78,8 @@ func ImportBundle(ctx context.Context, s *site.Site, request BundleImportRequest
 	})
 	if errors.Is(err, bundle.ErrUnpacked) {
 		err = sources.WithHint(err, "to add them to the plugin cache: larder cache import %s", site.ShellQuoted(request.File))
-		err = sources.WithHint(err, "to store them unpacked in the mirror, add --unpacked; network mirrors have no such packages")
+		err = sources.WithHint(err,
+			"to store them unpacked in the mirror, add --unpacked; network mirrors have no such packages")
 	}
 	if err != nil {
 		return err
@@ -125,10 +126,8 @@ func tellLeft(s *site.Site, imported bundle.Imported) {
 	flags := map[bundle.PayloadKind]string{bundle.RootModules: "--modules-to DIR", bundle.EngineBinary: "--engine-to DIR --engine-sha256 SUM"}
 	var add []string
 	for _, p := range imported.Left {
-		if flag := flags[p.Kind]; !slices.Contains(add, flag) {
-			add = append(add, flag)
-		}
+		add = append(add, flags[p.Kind])
 	}
 	s.Output.PayloadLeft(imported.Left)
-	s.Output.Hint("to import that too, run the command again with %s", strings.Join(add, " and "))
+	s.Output.Hint("to import that too, run the command again with %s", strings.Join(report.Unique(add), " and "))
 }

@@ -95,20 +95,22 @@ func listMirror(
 }
 
 // hashed returns the directory of a mirror, as typed, and its packages with their hashes.
-func hashed(ctx context.Context, m *site.Root, typed string, opts builder.ListOptions) (string, []builder.Entry, error) {
+func hashed(
+	ctx context.Context, m *site.Root, typed string, opts builder.ListOptions,
+) (dir string, entries []builder.Entry, err error) {
 	_, b, err := mirrorHere(ctx, m.Site, typed, builder.Options{ReadOnly: true})
 	if err != nil {
 		return "", nil, err
 	}
 	defer b.Close()
-	entries, err := report.Work(m.Output, func(progress report.Report) ([]builder.Entry, error) {
+	entries, err = report.Work(m.Output, func(progress report.Report) ([]builder.Entry, error) {
 		opts.Hash, opts.Report = true, progress
 		return b.List(ctx, opts)
 	})
-	if err != nil {
-		err = fmt.Errorf("reading %s: %w", site.Absolute(m.Dir, typed), err)
+	if dir = site.Absolute(m.Dir, typed); err != nil {
+		err = fmt.Errorf("reading %s: %w", dir, err)
 	}
-	return site.Absolute(m.Dir, typed), entries, err
+	return dir, entries, err
 }
 
 // hintDamage adds a hint to an error about a package in the mirror dir, as typed.

@@ -79,8 +79,8 @@ func removeFromMirror(
 	return err
 }
 
-// keep reads what stays for paths, as typed: what [Sync] would select for the same paths and engines, and everything that
-// their lock files have. It fails if a file is missing or unreadable, because its packages might be removed.
+// keep reads what stays for paths, as typed: what [Sync] would select for the same paths and engines, and everything
+// that their lock files have. It fails if a file is missing or unreadable, because its packages might be removed.
 func keep(ctx context.Context, s *site.Site, paths []string) ([]*job.Supply, error) {
 	if s.Roots = paths; len(paths) == 0 {
 		return nil, nil

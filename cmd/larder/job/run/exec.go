@@ -315,7 +315,7 @@ func (e *execution) inState(ctx context.Context, name string, do func(home strin
 // than these: TF_CLI_ARGS may have some that only other commands take. In OpenTofu the source of
 // a module may depend on variables.
 func (e *execution) get(ctx context.Context, m *site.Root, tree *modules.Tree, update bool) error {
-	if e.command.Wrapper && len(tree.Unsure) > 0 { // only the init that the program runs has the values on which modules depend
+	if e.command.Wrapper && len(tree.Unsure) > 0 { // only the init that the program runs has the values
 		return job.PostponedError{Module: tree.Unsure[0].Text}
 	}
 	program, err := e.engineProgram(m.Config.Engine)
