@@ -104,7 +104,10 @@ func (s *bucketShelf) document(ctx context.Context, v sources.Version) (doc docu
 		return doc, nil
 	}
 	if _, ok := s.objects[documentOf(v)]; ok {
-		if doc, err = s.read(ctx, documentOf(v)); err != nil {
+		if doc, err = s.read(ctx, documentOf(v)); err == nil {
+			err = s.check(v, doc.Document)
+		}
+		if err != nil {
 			return doc, err
 		}
 	}
@@ -168,24 +171,7 @@ func urlOf(p Package) string {
 	return archives + strings.TrimPrefix(string(p.ZH.Canonical()), "zh:") + "/" + p.ID.Filename()
 }
 
-// object returns the name of the object with a URL in a document. It reports false for a URL on a different server.
-func (s *bucketShelf) object(ref string) (name string, ok bool) {
-	root := s.in.URL("")
-	u, err := s.in.URL(s.home).Parse(ref)
-	if err != nil || u.Scheme != root.Scheme || u.Host != root.Host || u.RawQuery != "" {
-		return "", false
-	}
-	name, ok = strings.CutPrefix(u.Path, root.Path)
-	return name, ok && path.Clean("/"+name) == "/"+strings.TrimSuffix(name, "/")
-}
-
-// inHome is like object for an object in the directory of the provider. The name is that in the directory.
-func (s *bucketShelf) inHome(ref string) (name string, ok bool) {
-	name, _ = s.object(ref)
-	return strings.CutPrefix(name, s.home)
-}
-
-// Look implements [Shelf]. An archive that a document names counts only if it exists.
+// Look implements [Shelf]. An archive of the release that a document names counts only if it exists.
 func (s *bucketShelf) Look(ctx context.Context, r Release) (State, error) {
 	is := State{Archives: map[sources.Platform]sources.Hash{}}
 	doc, err := s.document(ctx, r.Version)
@@ -198,62 +184,55 @@ func (s *bucketShelf) Look(ctx context.Context, r Release) (State, error) {
 	_, isListed := s.index.Versions[r.Version.String()]
 	is.Unlisted = !isListed
 	for text, a := range doc.Archives {
-		platform, err := sources.ParsePlatform(text)
-		if err != nil {
-			continue
-		}
-		i := slices.IndexFunc(r.Packages, func(p Package) bool { return p.ID.Platform == platform })
-		if i < 0 {
-			is.Archives[platform] = cmp.Or(sources.HashesOf(sources.ZH, a.Hashes)...)
-			continue
-		}
-		ours := r.Packages[i]
-		// Another archive counts even if it is missing: lock files have its hash.
-		if hash := compare(a, ours); hash != "" && (hash != ours.ZH || s.exists(a, ours)) {
-			is.Archives[platform] = hash
+		platform, _ := sources.ParsePlatform(text) // it was checked when it was read
+		is.Archives[platform] = zhOf(a)
+	}
+	for _, p := range r.Packages { // another archive counts even if it is missing: lock files have its hash
+		if is.Archives[p.ID.Platform] == p.ZH && !s.exists(p) {
+			delete(is.Archives, p.ID.Platform)
 		}
 	}
 	is.Signed, err = s.signed(ctx, r, doc.Document)
 	return is, err
 }
 
-// compare returns the zh: hash of a package if a document names an archive with the same contents, and the hash of the
-// archive if its contents differ. Without hashes to compare, it returns "".
-func compare(a fsmirror.Archive, p Package) sources.Hash {
-	for _, scheme := range []string{sources.ZH, sources.H1} {
-		theirs := sources.HashesOf(scheme, a.Hashes)
-		switch {
-		case len(theirs) == 0 || !sources.AnyOf(scheme, p.Hashes):
-		case sources.MatchesAny(theirs, sources.HashesOf(scheme, p.Hashes)...):
-			return p.ZH
-		default:
-			return theirs[0]
+// zhOf returns the hash that names an archive.
+func zhOf(a fsmirror.Archive) sources.Hash { return cmp.Or(sources.HashesOf(sources.ZH, a.Hashes)...) }
+
+// exists reports whether the archive of a package exists. Its name states its contents, so one with another size is
+// damaged.
+func (s *bucketShelf) exists(p Package) bool {
+	is, ok := s.objects[urlOf(p)]
+	return ok && is.Size == p.Size
+}
+
+// check returns an error if a document of a version names an archive in another way than Larder. So an archive has only
+// one name, and no other document has it.
+func (s *bucketShelf) check(v sources.Version, doc fsmirror.Document) error {
+	for text, a := range doc.Archives {
+		platform, err := sources.ParsePlatform(text)
+		p := Package{ID: sources.PackageID{Provider: s.provider, Version: v, Platform: platform}, ZH: zhOf(a)}
+		_, noSum := p.ZH.Sum(sources.ZH)
+		if errors.Join(err, noSum) != nil || platform.String() != text || a.URL != urlOf(p) {
+			err := fmt.Errorf("%s was written by another program: it names %q for %s", s.at(documentOf(v)), a.URL, text)
+			return sources.WithHint(err, "push to another prefix; or remove it, and push again")
 		}
 	}
-	return ""
+	return nil
 }
 
-// exists reports whether the archive that a document names for a package exists. Its name states its contents, or else
-// the document does. Archives outside of the directory of the provider, which Larder's own documents never name, are
-// not looked for.
-func (s *bucketShelf) exists(a fsmirror.Archive, p Package) bool {
-	name, ok := s.inHome(a.URL)
-	if !ok {
-		return true
-	}
-	is, exists := s.objects[name]
-	packedAgain := !sources.AnyOf(sources.ZH, a.Hashes) // it may have another size
-	sized := packedAgain || is.Size == p.Size
-	return exists && sized && (name == urlOf(p) || !strings.HasPrefix(name, archives))
+// evidenceDir returns the directory of evidence for a release, with a slash. Each evidence has a directory of its own, so
+// that a document never refers to files that another program has replaced.
+func evidenceDir(of sources.Release, at *evidence.Location) string {
+	sum := sha256.Sum256(fmt.Append(nil, at.SHA256)) // which is sorted
+	return path.Join(evidence.Path(of.Provider, of.Version), hex.EncodeToString(sum[:8])) + "/"
 }
 
-// locate returns the files of the evidence for a release, and their location. Each evidence has a directory of its own,
-// so that a document never refers to files that another program has replaced.
+// locate returns the files of the evidence for a release, and their location.
 func locate(r Release) (evidence.Files, *evidence.Location) {
 	files := evidence.Pack(r.Signed)
 	at := evidence.Locate(r.Provider, r.Version, files)
-	sum := sha256.Sum256(fmt.Append(nil, at.SHA256)) // which is sorted
-	at.URL += hex.EncodeToString(sum[:8]) + "/"
+	at.URL += path.Base(evidenceDir(r.Release, at)) + "/"
 	return files, at
 }
 
@@ -288,10 +267,9 @@ func (s *bucketShelf) write(ctx context.Context, name string, doc document) (_ d
 	return doc, err
 }
 
-// Upload implements [Shelf]. The name of an archive states its contents, so one with another size is damaged, and is
-// replaced.
+// Upload implements [Shelf]. A damaged archive is replaced.
 func (s *bucketShelf) Upload(ctx context.Context, p Package, archive io.ReaderAt, sent func(int64)) error {
-	if is, exists := s.objects[urlOf(p)]; exists && is.Size == p.Size {
+	if s.exists(p) {
 		sent(p.Size)
 		return nil
 	}
@@ -319,9 +297,9 @@ func (s *bucketShelf) Put(ctx context.Context, r Release) error {
 	}
 	if r.Signed != nil {
 		files, at := locate(r)
-		dir := path.Join(evidence.Path(r.Provider, r.Version), path.Base(at.URL))
 		for i, name := range evidence.Names {
-			_, err := s.in.Put(ctx, dir+"/"+name, files[i], bucket.WriteOptions{CacheControl: keepContents})
+			opts := bucket.WriteOptions{CacheControl: keepContents}
+			_, err := s.in.Put(ctx, evidenceDir(r.Release, at)+name, files[i], opts)
 			if err != nil {
 				return err
 			}
@@ -390,24 +368,21 @@ func (s *bucketShelf) rests(ctx context.Context) (names []string, err error) {
 	if err := group.Wait(); err != nil {
 		return nil, err
 	}
-	named := s.named()
+	named := map[string]bool{}
+	for _, doc := range s.documents {
+		for _, a := range doc.Archives {
+			named[a.URL] = true
+		}
+	}
 	old := func(o bucket.Info) bool { return time.Since(o.Modified) > unneededAfter }
 	for name, is := range s.objects {
-		_, v, _, _ := fsmirror.ParseArchiveName(path.Base(name))
-		own := strings.HasPrefix(name, archives) && isArchive(name)
-		if own && old(is) && old(s.objects[documentOf(v)]) && !named(s.home+name) {
+		_, v, _, ok := fsmirror.ParseArchiveName(path.Base(name))
+		own := strings.HasPrefix(name, archives) && ok
+		if own && old(is) && old(s.objects[documentOf(v)]) && !named[name] {
 			names = append(names, s.home+name)
 		}
 	}
 	return names, nil
-}
-
-// isArchive reports whether an object in the directory of a provider is an archive. Documents may name any other
-// object as well.
-func isArchive(inHome string) bool {
-	dir, file := path.Split(inHome)
-	isPackage := strings.HasPrefix(file, sources.FilePrefix) && strings.HasSuffix(file, ".zip")
-	return isPackage && (dir == "" || strings.HasPrefix(dir, archives))
 }
 
 // Remove implements [Shelf].
@@ -419,9 +394,7 @@ func (s *bucketShelf) Remove(ctx context.Context, packages []sources.PackageID) 
 	changed := map[sources.Version]document{}
 	for _, id := range packages {
 		doc := s.documents[id.Version] // all have been read
-		if name, ok := s.inHome(doc.Archives[id.Platform.String()].URL); ok && isArchive(name) {
-			rests = append(rests, s.home+name)
-		}
+		rests = append(rests, s.home+doc.Archives[id.Platform.String()].URL)
 		doc.Archives = maps.Clone(doc.Archives)
 		delete(doc.Archives, id.Platform.String())
 		changed[id.Version], s.documents[id.Version] = doc, doc
@@ -450,27 +423,7 @@ func (s *bucketShelf) Remove(ctx context.Context, packages []sources.PackageID) 
 	if err := s.in.Delete(ctx, documents...); err != nil {
 		return err
 	}
-	slices.Sort(rests)
-	return s.in.Delete(ctx, slices.DeleteFunc(slices.Compact(rests), s.named())...)
-}
-
-// named returns a function that reports whether a document names an archive. Documents of other programs may name it
-// through another server or with a query, so only the end of the path counts: the file, and the directory before it,
-// which is the SHA-256 of an archive, or the type of the provider.
-func (s *bucketShelf) named() func(name string) bool {
-	endOf := func(name string) string {
-		dir, file := path.Split(path.Clean("/" + name))
-		return path.Join(path.Base(dir), file)
-	}
-	ends := map[string]bool{}
-	for _, doc := range s.documents {
-		for _, a := range doc.Archives {
-			if u, err := s.in.URL(s.home).Parse(a.URL); err == nil {
-				ends[endOf(u.Path)] = true
-			}
-		}
-	}
-	return func(name string) bool { return ends[endOf(name)] }
+	return s.in.Delete(ctx, rests...)
 }
 
 // Limits on memory.

@@ -96,7 +96,7 @@ func TestLargeDirectories(t *testing.T) {
 
 // The documents of a provider are limited together, because a push keeps them until it is done with the provider.
 func TestLargeDocuments(t *testing.T) {
-	large := `{"archives":{"linux_amd64":{"url":"` + strings.Repeat("a", 1<<20-100) + `"}}}`
+	large := `{"archives":{},"notes":"` + strings.Repeat("a", 1<<20-100) + `"}`
 	var versions []string
 	for i := range 12 {
 		versions = append(versions, fmt.Sprintf("1.%d.0", i))

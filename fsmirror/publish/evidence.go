@@ -83,13 +83,9 @@ func (s *bucketShelf) signed(ctx context.Context, r Release, doc fsmirror.Docume
 	if _, ours := locate(r); maps.Equal(at.SHA256, ours.SHA256) {
 		return r.Signed, nil // without a download
 	}
-	dir, ok := s.object(at.URL)
-	if !ok {
-		return nil, nil
-	}
 	var files evidence.Files
 	for i, name := range evidence.Names {
-		data, _, err := s.in.Get(ctx, dir+name, evidence.Max)
+		data, _, err := s.in.Get(ctx, evidenceDir(r.Release, at)+name, evidence.Max)
 		switch {
 		case err != nil && !errors.Is(err, sources.ErrNotFound) && !errors.Is(err, fetch.ErrTooLarge):
 			return nil, err

@@ -382,110 +382,64 @@ func TestDamagedArchive(t *testing.T) {
 	sourcetest.EqualSlices(t, changes(p.push(publish.Options{}, r)), nil)
 }
 
-// Documents that other programs have written.
+// A document that another program has written is an error, and stays. Nothing is stored for its version, and nothing of the
+// provider is removed.
 func TestOtherDocuments(t *testing.T) {
-	r := released(t, provider, "1.0.0", 1000, "linux_amd64")
+	r, old := released(t, provider, "1.0.0", 1000, "linux_amd64"), released(t, provider, "2.0.0", 1000, "linux_amd64")
 	pkg := &r.Packages[0]
 	h1 := sources.Hash("h1:AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=")
-	pkg.Hashes = append(pkg.Hashes, h1)
-	own := pkg.ID.Filename()
-	store := inOnePlace(t).store
-	other := sources.ZipHash(sha256.Sum256([]byte("other")))
-	for _, tt := range []struct {
-		name, url string
-		hashes    []sources.Hash
-		store     string // a file
-		added     bool
-		theirs    sources.Hash
+	zero := strings.Repeat("0", 64)
+	store, own := inOnePlace(t).store, "archives/"+strings.TrimPrefix(string(pkg.ZH), "zh:")+"/"+pkg.ID.Filename()
+	for i, tt := range []struct {
+		platform, url string
+		hashes        []sources.Hash
 	}{
-		{"archive beside the document", own, []sources.Hash{pkg.ZH}, own, false, ""},
-		{"missing archive beside the document", own, []sources.Hash{pkg.ZH}, "", true, ""},
-		{"archive on another server", "https://example.com/x.zip", []sources.Hash{pkg.ZH}, "", false, ""},
-		{"archive in another directory", "../../other.zip", []sources.Hash{pkg.ZH}, "../../other.zip", false, ""},
-		{"h1", own, []sources.Hash{h1}, own, false, ""},
-		{"other h1", own, []sources.Hash{h1[:10] + "B" + h1[11:]}, own, false, h1[:10] + "B" + h1[11:]},
-		{"other zh and the same h1", own, []sources.Hash{h1, other}, own, false, other},
-		{"other zh of a missing archive", own, []sources.Hash{other}, "", false, other},
-		{"no hash", own, nil, own, true, ""},
-		{"archive of other contents", "archives/" + strings.Repeat("0", 64) + "/" + own, []sources.Hash{pkg.ZH}, "archives/" + strings.Repeat("0", 64) + "/" + own, true, ""},
-	} {
-		t.Run(tt.name, func(t *testing.T) {
-			p := place{t, store, strings.ReplaceAll(tt.name, " ", "-")}
-			p.writeDocument("1.0.0.json", fsmirror.Document{Archives: map[string]fsmirror.Archive{"linux_amd64": {Hashes: tt.hashes, URL: tt.url}}})
-			if tt.store != "" {
-				p.write(tt.store, sourcetest.ReadFile(t, pkg.Path))
-			}
-			to, _ := p.target(0, nil)
-			result, err := publish.Push(t.Context(), to, []publish.Release{r}, publish.Options{})
-			if tt.theirs != "" {
-				want := fmt.Sprintf("different archive, %s; the mirror has %s", tt.theirs, pkg.ZH)
-				sourcetest.Expect(t, err != nil && strings.Contains(err.Error(), want), "got %v", err)
-				return
-			}
-			check(t, err)
-			sourcetest.Equal(t, len(changes(result)) > 0, tt.added, "pushed")
-			sourcetest.Equal(t, p.platforms()[0], "1.0.0 linux_amd64")
-		})
-	}
-}
-
-// Prune removes only archives, and none that another platform or another version names.
-func TestPruneKeepsWhatIsNamed(t *testing.T) {
-	p := inOnePlace(t)
-	r, other := released(t, provider, "1.0.0", 1000, "linux_amd64"), released(t, provider, "2.0.0", 1000, "linux_amd64")
-	p.push(publish.Options{}, r, other)
-	doc, shared := p.document("1.0.0.json"), p.document("2.0.0.json")
-	doc.Archives["darwin_arm64"] = doc.Archives["linux_amd64"]
-	doc.Archives["freebsd_amd64"] = shared.Archives["linux_amd64"]
-	doc.Archives["windows_amd64"] = fsmirror.Archive{URL: "2.0.0.json"}
-	doc.Archives["windows_arm64"] = fsmirror.Archive{URL: "../../../%2e%2e/x/terraform-provider-widget_1.0.0_windows_arm64.zip"}
-	foreign := map[string]string{
-		"openbsd_amd64": "../gadget/terraform-provider-gadget_1.0.0_openbsd_amd64.zip",
-		"netbsd_amd64":  "notes/terraform-provider-widget_1.0.0_netbsd_amd64.zip",
-		"solaris_amd64": "notes.zip",
-		"plan9_386":     "archives/notes.zip",
-		"plan9_amd64":   "terraform-provider-widget_1.0.0.txt",
-	}
-	for platform, name := range foreign {
-		p.write(name, []byte("not an archive of the provider"))
-		doc.Archives[platform] = fsmirror.Archive{URL: name}
-	}
-	p.writeDocument("1.0.0.json", doc)
-	foreign["no document"] = "3.0.0.json"
-	p.write("3.0.0.json", []byte(`{"notes": "not a document of a network mirror"}`))
-	p.age(48 * time.Hour)
-	sourcetest.Equal(t, len(changes(p.push(publish.Options{Prune: prune}, r, other))), 3+len(foreign))
-	p.sound()
-	for _, name := range foreign {
-		sourcetest.ReadFile(t, filepath.Join(p.widget(), name))
-	}
-	sourcetest.EqualSlices(t, p.platforms(), []string{"1.0.0 linux_amd64", "2.0.0 linux_amd64"})
-}
-
-// Prune keeps an archive to which the document of another program refers in another form: through the server in front of
-// the bucket, or with a query.
-func TestPruneKeepsWhatIsNamedElsewhere(t *testing.T) {
-	r := released(t, provider, "1.0.0", 1000, "linux_amd64")
-	old := released(t, provider, "2.0.0", 1000, "linux_amd64")
-	store := inOnePlace(t).store
-	for i, format := range []string{
-		"https://cdn.example.com/%s", "https://cdn.example.com/plugins/%s?v=2", "./%s?versionId=x", "/%s",
-		"//cdn.example.com/a/%s#x",
+		{"linux_amd64", pkg.ID.Filename(), []sources.Hash{pkg.ZH}},
+		{"linux_amd64", "https://example.com/" + own, []sources.Hash{pkg.ZH}},
+		{"linux_amd64", "../widget/" + own, []sources.Hash{pkg.ZH}},
+		{"linux_amd64", "./" + own, []sources.Hash{pkg.ZH}},
+		{"linux_amd64", own + "?versionId=x", []sources.Hash{pkg.ZH}},
+		{"linux_amd64", "archives/" + zero + "/" + pkg.ID.Filename(), []sources.Hash{pkg.ZH}},
+		{"linux_amd64", own, []sources.Hash{h1}},
+		{"linux_amd64", own, nil},
+		{"linux_amd64", "archives/../x/" + pkg.ID.Filename(), []sources.Hash{"zh:../x"}},
+		{"linux_amd64", "2.0.0.json", []sources.Hash{pkg.ZH}},
+		{"darwin_arm64", own, []sources.Hash{pkg.ZH}},
+		{"Linux_AMD64", own, []sources.Hash{pkg.ZH}},
 	} {
 		p := place{t, store, fmt.Sprint(i)}
-		p.push(publish.Options{}, r, old)
-		doc := p.document("1.0.0.json")
-		a := doc.Archives["linux_amd64"]
-		a.URL = fmt.Sprintf(format, provider+"/"+a.URL)
-		if strings.HasPrefix(format, ".") {
-			a.URL = fmt.Sprintf(format, doc.Archives["linux_amd64"].URL)
-		}
-		doc.Archives["linux_amd64"] = a
+		p.push(publish.Options{}, old)
+		doc := fsmirror.Document{Archives: map[string]fsmirror.Archive{tt.platform: {Hashes: tt.hashes, URL: tt.url}}}
 		p.writeDocument("1.0.0.json", doc)
 		p.age(48 * time.Hour)
-		p.push(publish.Options{Prune: prune}, r)
-		sourcetest.Equal(t, len(p.archives()), 1, a.URL)
+		to, _ := p.target(0, nil)
+		result, err := publish.Push(t.Context(), to, []publish.Release{r}, publish.Options{Prune: prune, Replace: true})
+		want := fmt.Sprintf("/1.0.0.json was written by another program: it names %q for %s", tt.url, tt.platform)
+		sourcetest.Expect(t, err != nil && strings.Contains(err.Error(), want), "%s: got %v", tt.url, err)
+		sourcetest.EqualSlices(t, changes(result), nil)
+		sourcetest.Equal(t, len(p.archives()), 1)
+		sourcetest.Equal(t, p.document("1.0.0.json").Archives[tt.platform].URL, tt.url)
 	}
+}
+
+// Prune removes only archives with names as Larder's. Other objects stay.
+func TestPruneKeepsOtherObjects(t *testing.T) {
+	p := inOnePlace(t)
+	r, old := released(t, provider, "1.0.0", 1000, "linux_amd64"), released(t, provider, "2.0.0", 1000, "linux_amd64")
+	p.push(publish.Options{}, r, old)
+	others := []string{
+		"../gadget/terraform-provider-gadget_1.0.0_openbsd_amd64.zip", "notes/terraform-provider-widget_1.0.0_netbsd_amd64.zip",
+		"notes.zip", "archives/notes.zip", "terraform-provider-widget_1.0.0_linux_amd64.zip", "3.0.0.json",
+	}
+	for _, name := range others {
+		p.write(name, []byte(`{"notes": "not a document of a network mirror"}`))
+	}
+	p.age(48 * time.Hour)
+	sourcetest.EqualSlices(t, changes(p.push(publish.Options{Prune: prune}, r)), []string{"2.0.0 linux_amd64 removed"})
+	for _, name := range others {
+		sourcetest.ReadFile(t, filepath.Join(p.widget(), name))
+	}
+	sourcetest.EqualSlices(t, p.platforms(), []string{"1.0.0 linux_amd64"})
 }
 
 // The index of a provider without versions is empty. If there never was one, none is written.
