@@ -314,25 +314,16 @@ func (s *bucketShelf) Put(ctx context.Context, r Release) error {
 	return err
 }
 
-// Present implements [Shelf].
-func (s *bucketShelf) Present(ctx context.Context) ([]sources.Version, bool, error) {
-	rests, err := s.rests(ctx)
-	return s.versions(), len(rests) > 0, err
-}
-
-// versions returns the versions that have documents.
-func (s *bucketShelf) versions() (all []sources.Version) {
+// Present implements [Shelf]. It returns the versions that have documents.
+func (s *bucketShelf) Present(context.Context) (all []sources.Version, _ error) {
 	for name := range s.objects {
 		if v, ok := fsmirror.VersionOf(name); ok {
 			all = append(all, v)
 		}
 	}
 	slices.SortFunc(all, sources.Version.Compare)
-	return all
+	return all, nil
 }
-
-// concurrent is how many documents of a provider are read at the same time.
-const concurrent = 16
 
 // Finish implements [Shelf].
 func (s *bucketShelf) Finish(ctx context.Context) (err error) {
@@ -355,42 +346,29 @@ func (s *bucketShelf) Finish(ctx context.Context) (err error) {
 	return err
 }
 
-// rests returns the names of old archives that no document names. It reads all documents.
-func (s *bucketShelf) rests(ctx context.Context) (names []string, err error) {
-	group, inner := errgroup.WithContext(ctx)
-	group.SetLimit(concurrent)
-	for _, v := range s.versions() {
-		group.Go(func() error {
-			_, err := s.document(inner, v)
-			return err
-		})
-	}
-	if err := group.Wait(); err != nil {
-		return nil, err
-	}
-	named := map[string]bool{}
-	for _, doc := range s.documents {
-		for _, a := range doc.Archives {
-			named[a.URL] = true
-		}
-	}
+// HasRests implements [Shelf].
+func (s *bucketShelf) HasRests() bool { return len(s.rests()) > 0 }
+
+// rests returns the names of old archives that no document names. That of its version is the only one that may.
+func (s *bucketShelf) rests() (names []string) {
 	old := func(o bucket.Info) bool { return time.Since(o.Modified) > unneededAfter }
 	for name, is := range s.objects {
-		_, v, _, ok := fsmirror.ParseArchiveName(path.Base(name))
-		own := strings.HasPrefix(name, archives) && ok
-		if own && old(is) && old(s.objects[documentOf(v)]) && !named[name] {
+		_, v, platform, _ := fsmirror.ParseArchiveName(path.Base(name))
+		id := sources.PackageID{Provider: s.provider, Version: v, Platform: platform}
+		own := strings.HasPrefix(name, archives) && path.Base(name) == id.Filename()
+		written, exists := s.objects[documentOf(v)]
+		doc, read := s.documents[v]
+		named := exists && !read || doc.Archives[platform.String()].URL == name
+		if own && !named && old(is) && old(written) {
 			names = append(names, s.home+name)
 		}
 	}
-	return names, nil
+	return names
 }
 
 // Remove implements [Shelf].
 func (s *bucketShelf) Remove(ctx context.Context, packages []sources.PackageID) error {
-	rests, err := s.rests(ctx)
-	if err != nil {
-		return err
-	}
+	rests := s.rests()
 	changed := map[sources.Version]document{}
 	for _, id := range packages {
 		doc := s.documents[id.Version] // all have been read

@@ -85,10 +85,13 @@ func (s *ociShelf) Put(ctx context.Context, r Release) error {
 func (s *ociShelf) Finish(context.Context) error { return nil }
 
 // Present implements [Shelf].
-func (s *ociShelf) Present(ctx context.Context) ([]sources.Version, bool, error) {
+func (s *ociShelf) Present(ctx context.Context) ([]sources.Version, error) {
 	listing, err := s.in.Versions(ctx, s.of)
-	return listing.Versions, false, err
+	return listing.Versions, err
 }
+
+// HasRests implements [Shelf].
+func (s *ociShelf) HasRests() bool { return false }
 
 // Remove implements [Shelf].
 func (s *ociShelf) Remove(ctx context.Context, packages []sources.PackageID) error {

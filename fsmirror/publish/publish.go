@@ -76,8 +76,11 @@ type Shelf interface {
 	// Finish lists what Put has stored.
 	Finish(ctx context.Context) error
 
-	// Present returns the versions that the place has, and whether interrupted or replaced pushes have left something.
-	Present(ctx context.Context) (versions []sources.Version, rests bool, err error)
+	// Present returns the versions that the place has.
+	Present(ctx context.Context) ([]sources.Version, error)
+
+	// HasRests reports whether interrupted or replaced pushes have left something, after Look was called for all versions.
+	HasRests() bool
 
 	// Remove removes packages, and what pushes have left.
 	Remove(ctx context.Context, packages []sources.PackageID) error
@@ -267,7 +270,7 @@ func (p *pusher) plan(ctx context.Context, j *job) (in Shelf) {
 	}
 	if p.opts.Prune != nil {
 		var versions []sources.Version
-		if versions, j.rests, j.err = in.Present(ctx); errors.Is(j.err, sources.ErrNotFound) {
+		if versions, j.err = in.Present(ctx); errors.Is(j.err, sources.ErrNotFound) {
 			j.err = nil
 		}
 		for _, v := range versions {
@@ -278,6 +281,7 @@ func (p *pusher) plan(ctx context.Context, j *job) (in Shelf) {
 	}
 	j.plans = make([]plan, len(all))
 	each(p, ctx, all, func(i int) { j.plans[i] = p.compare(ctx, in, all[i]) })
+	j.rests = p.opts.Prune != nil && in.HasRests()
 	p.sent(0, j.totals().bytes-before)
 	return in
 }
