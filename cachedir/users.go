@@ -207,7 +207,7 @@ func mergeRoots(registered, found []Root) (all []Root) {
 	seen := map[[2]string]bool{}
 	for _, r := range slices.Concat(registered, found) {
 		if !r.other {
-			r.Dir, r.Providers = withoutLinks(r.Dir), withoutLinks(r.Providers)
+			r.Dir, r.Providers = disk.Real(r.Dir), disk.Real(r.Providers)
 		}
 		key := [2]string{r.Dir, r.Providers}
 		if !seen[key] {
@@ -237,7 +237,7 @@ type users struct {
 // packages that were last installed for it count.
 func (d *Dir) findUsers(roots []Root, locked LockReader) users {
 	u := users{dirs: map[string][]string{}}
-	uses, real := make([]use, len(roots)), withoutLinks(d.root)
+	uses, real := make([]use, len(roots)), disk.Real(d.root)
 	var g errgroup.Group
 	g.SetLimit(runtime.GOMAXPROCS(0))
 	for i, r := range roots {
@@ -307,14 +307,6 @@ func (u users) of(id sources.PackageID) []string {
 func isBelow(dir, path string) bool {
 	rel, err := filepath.Rel(dir, path)
 	return err == nil && filepath.IsLocal(rel)
-}
-
-// withoutLinks returns a path without links, or the path itself if it does not exist.
-func withoutLinks(path string) string {
-	if real, err := disk.Resolve(path); err == nil {
-		return real
-	}
-	return path
 }
 
 // below lists the names that are the given number of levels below dir, as relative

@@ -128,14 +128,11 @@ func (s *scanner) search(dir place) error {
 	return nil
 }
 
-// ofTheMedium are directories that operating systems create on removable drives.
-var ofTheMedium = []string{"lost+found", "System Volume Information", "$RECYCLE.BIN"}
-
 // enters examines an entry of a directory. It returns whether to search it, and then completes its place.
 func (s *scanner) enters(at *place, entry fs.DirEntry) bool {
 	name := entry.Name()
 	switch {
-	case strings.HasPrefix(name, "."), at.depth == 1 && slices.Contains(ofTheMedium, name): // such as .larder and .git
+	case strings.HasPrefix(name, "."), at.depth == 1 && disk.MadeBySystem(name): // such as .larder and .git
 	case at.depth == 1 && strings.HasPrefix(name, sources.FilePrefix):
 		s.stray(at, "is in the layout of Terraform 0.12; move it to HOST/NAMESPACE/TYPE/VERSION/OS_ARCH/")
 	case at.depth == 4 && !entry.IsDir() && isZip(name): // archives are beside the directories of versions

@@ -1,6 +1,7 @@
 package disk
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -160,6 +161,15 @@ func Mount(path string) string {
 			return path
 		}
 	}
+}
+
+// Real returns the path without links, as far as it exists.
+func Real(path string) string {
+	real, err := Resolve(path)
+	if parent := filepath.Dir(path); err != nil && parent != path {
+		return filepath.Join(Real(parent), filepath.Base(path))
+	}
+	return cmp.Or(real, path)
 }
 
 // Existing returns the path, or the nearest file or directory above it that exists.

@@ -23,7 +23,7 @@ type Records struct {
 }
 
 // Of returns the directory for the store at a path. It is empty if Dir is.
-func (r Records) Of(store string) string { return r.of(realPath(store)) }
+func (r Records) Of(store string) string { return r.of(disk.Real(store)) }
 
 // of is [Records.Of] for a path without links.
 func (r Records) of(store string) string {
@@ -41,7 +41,7 @@ const (
 
 // Ledger returns the options of the ledger of the store at a path.
 func (r Records) Ledger(store string) LedgerOptions {
-	store = realPath(store)
+	store = disk.Real(store)
 	return LedgerOptions{Dir: r.underKey(r.of(store)), Store: store, Key: r.Key, ReadOnly: r.ReadOnly}
 }
 
@@ -100,17 +100,6 @@ func (r Records) Beside(in *disk.Dir, at string) LedgerOptions {
 		}
 	}
 	return opts
-}
-
-// realPath returns a path without links, as far as it exists.
-func realPath(path string) string {
-	at := disk.Existing(path)
-	rest, err := filepath.Rel(at, path)
-	real, linkErr := disk.Resolve(at)
-	if err != nil || linkErr != nil {
-		return path
-	}
-	return filepath.Join(real, rest)
 }
 
 // Gone returns the names of the directories in r.Dir of stores that no longer exist, and that this user last used before a

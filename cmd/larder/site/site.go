@@ -370,13 +370,7 @@ func Within(path, dir string) bool {
 }
 
 // Resolve resolves the symlinks in the existing part of a path.
-func Resolve(path string) string {
-	resolved, err := disk.Resolve(path)
-	if parent := filepath.Dir(path); err != nil && parent != path {
-		return filepath.Join(Resolve(parent), filepath.Base(path))
-	}
-	return resolved
-}
+func Resolve(path string) string { return disk.Real(path) }
 
 // Real is [Resolve] for a directory that the run asks for again and again.
 func (s *Site) Real(dir string) string {
