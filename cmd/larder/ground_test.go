@@ -123,7 +123,7 @@ func (g *ground) publish(provider string, platforms []string, r published) {
 }
 
 // hashes returns the hashes of a kind for a release under an address: those of this machine's package, unless the kind
-// says of which.
+// names another one.
 func (g *ground) hashes(provider string, platforms []string, r published, kind string) (all []string) {
 	for _, platform := range platforms {
 		zh, zipH1 := g.world.Hashes(provider + "/" + r.Version + "/" + platform)

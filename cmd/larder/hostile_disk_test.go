@@ -39,7 +39,7 @@ type hostileCommand struct {
 // A hostileSituation is a file on the disk that must not mislead a command.
 type hostileSituation struct {
 	name    string
-	culprit string // path that errors must contain, or several of which one suffices, separated by |
+	culprit string // path that errors must contain, or several, separated by |, if one of them is enough
 	arrange func(*diskMachine)
 
 	mine   []string // protected like outside, even where the command may write
