@@ -44,6 +44,7 @@ func withEachProgram(t *testing.T, kind string, complete, some int, test func(t 
 	}
 	if len(seeds) > 0 || records.on {
 		programs = releasesOnPath()
+		sourcetest.Require(t, len(programs) > 0, "no engine on PATH to record or to compare with")
 	}
 	for _, p := range programs {
 		t.Run(p.String(), func(t *testing.T) {
