@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	"github.com/larder-cli/larder/cliconfig"
-	"github.com/larder-cli/larder/cmd/larder/report"
 	"github.com/larder-cli/larder/cmd/larder/site"
 	"github.com/larder-cli/larder/cmd/larder/ui"
 )
@@ -17,23 +16,23 @@ func ShowConfig(ctx context.Context, s *site.Site, flags []cliconfig.Input) erro
 	if err != nil {
 		return err
 	}
+	m.addFiles()
+	m.addVariables()
 	var files [][]string
 	var variables strings.Builder
-	var all []report.Object
-	for _, part := range append(m.files(), m.variables()...) {
+	for _, part := range m.objects {
 		switch p := part.(type) {
 		case ConfigFile:
 			files = append(files, []string{m.Config.Tilde(p.Path), p.What})
 		case ConfigVariable:
 			fmt.Fprintf(&variables, "  %-30s  %s\n", p.Name, p.What)
 		}
-		all = append(all, part)
 	}
 	var b strings.Builder
 	fmt.Fprintf(&b, "Files that Larder reads, in this order, if the engine is %s:\n\n%s\nVariables:\n\n%s",
 		m.Chosen.Engine, ui.Indented(files), &variables)
-	b.WriteString("\nA flag overrides a variable, and a variable overrides a file. larder explain shows what is set here, where, " +
-		"and what it overrides. More in docs/configuration.md.\n")
-	s.Output.ShowPage(b.String(), all...)
+	b.WriteString("\nA flag overrides a variable, and a variable overrides a file. larder explain shows what is set here, " +
+		"where, and what it overrides. More in docs/configuration.md.\n")
+	s.Output.ShowPage(b.String(), m.objects...)
 	return nil
 }

@@ -16,10 +16,34 @@ import (
 	"github.com/larder-cli/larder/sources/policy"
 )
 
-// A setup is what is configured for a root module.
+// A setup is what is configured for a root module: objects for programs, and rows of a page for people.
 type setup struct {
 	*site.Root
 	flags []cliconfig.Input // the variables of flags
+	all   bool              // nothing is left out
+
+	objects []report.Object
+	rows    map[string][]report.Item // by section
+}
+
+// The sections of the page, in order. The last ones are the areas of settings.
+const (
+	inEngine        = "engine"
+	inFiles         = "files"
+	inVariables     = "variables"
+	inMethods       = "providers from"
+	areaUninstalled = "not installed" // providers
+	areaHosts       = "hosts"
+	areaCache       = "plugin cache"
+	areaDirectories = "directories"
+	areaTrust       = "trust"
+	areaPolicy      = "policy" // rules; all apply
+	areaOther       = "other settings"
+)
+
+var sections = []string{
+	inEngine, inFiles, inVariables, inMethods,
+	areaUninstalled, areaHosts, areaCache, areaDirectories, areaTrust, areaPolicy, areaOther,
 }
 
 // explainMachine shows what is configured for the root module in dir. Of a configuration with errors, it shows
@@ -29,8 +53,9 @@ func explainMachine(ctx context.Context, s *site.Site, dir string, request Expla
 	for _, err := range []error{err, s.Output.Warnings(append(ds, m.LockProblems...))} {
 		s.Output.Fail(ctx, err)
 	}
+	m.all = request.All
 	m.overrideCache()
-	m.show(request.All)
+	m.show()
 	if err != nil || ds.Err() != nil || m.LockProblems.Err() != nil {
 		return cmp.Or(ctx.Err(), error(&report.ToldError{Failed: 1, Of: 1}))
 	}
@@ -41,82 +66,59 @@ func explainMachine(ctx context.Context, s *site.Site, dir string, request Expla
 // the error is not nil, the engine is unknown, and assumed.
 func look(
 	ctx context.Context, s *site.Site, dir string, flags []cliconfig.Input,
-) (m setup, ds sources.Diagnostics, err error) {
-	m.flags = flags
+) (m *setup, ds sources.Diagnostics, err error) {
+	m = &setup{flags: flags, rows: map[string][]report.Item{}}
 	if m.Root, ds, err = s.Look(ctx, dir); err == nil {
 		m.Policy, err = s.PolicyFor(dir, m.Config)
 	}
 	return m, ds, err
 }
 
-// A configured is a part of what is configured, in a section of the page.
-type configured interface {
-	report.Object
-	item(p *setupPage) (section string, item report.Item) // without cells if it is left out
+// add adds an object, with its row in a section. A row without cells is left out.
+func (m *setup) add(section string, object report.Object, row report.Item) {
+	m.objects = append(m.objects, object)
+	if row.Cells != nil {
+		m.rows[section] = append(m.rows[section], row)
+	}
 }
 
-// The sections of the page, besides the areas of settings.
-const (
-	engineSection    = "Engine"
-	filesSection     = "Files"
-	variablesSection = "Variables"
-	methodsSection   = "Providers from"
-)
-
-// A setupPage makes the rows of a page.
-type setupPage struct {
-	setup
-	all     bool
-	methods int      // that were numbered
-	unset   []string // variables
-}
-
-// parts returns all that is configured, in the order of the page.
-func (m setup) parts() []configured {
-	return slices.Concat([]configured{m.engine()}, m.files(), m.variables(), m.methods(), m.settings())
-}
-
-// show shows what is configured. Without all, it leaves out files that don't exist and variables that are not set.
-func (m setup) show(all bool) {
-	var objects []report.Object
-	p, rows := &setupPage{setup: m, all: all}, map[string][]report.Item{}
-	for _, part := range m.parts() {
-		objects = append(objects, part)
-		if section, item := part.item(p); item.Cells != nil {
-			rows[section] = append(rows[section], item)
+// show shows what is configured. Files that don't exist and variables that are not set are left out for people.
+func (m *setup) show() {
+	m.addEngine()
+	m.addFiles()
+	m.addVariables()
+	m.addMethods()
+	m.addSettings()
+	if m.rows[inFiles] == nil {
+		m.rows[inFiles] = []report.Item{report.ItemOf("none of them exists; --all lists them")}
+	}
+	if m.rows[inMethods] == nil {
+		text := "none: provider_installation contains no methods"
+		if m.Config.Incomplete() {
+			text = "unknown, because of the error"
 		}
+		m.rows[inMethods] = []report.Item{report.ItemOf(text)}
 	}
-	if all && len(p.unset) > 0 {
-		rows[variablesSection] = append(rows[variablesSection], report.ItemOf(report.Labeled("not set: ", p.unset...)))
+	page := m.Output.Page(16, 16, m.all)
+	for _, section := range sections {
+		page.Section(strings.ToUpper(section[:1])+section[1:], m.rows[section]...)
 	}
-	if rows[filesSection] == nil {
-		rows[filesSection] = []report.Item{report.ItemOf("none of them exists; --all lists them")}
-	}
-	if rows[methodsSection] == nil && m.Config.Incomplete() {
-		rows[methodsSection] = []report.Item{report.ItemOf("unknown, because of the error")}
-	} else if rows[methodsSection] == nil {
-		rows[methodsSection] = []report.Item{report.ItemOf("none: provider_installation contains no methods")}
-	}
-	page := m.Output.Page(16, 16, all)
-	for _, section := range append([]string{engineSection, filesSection, variablesSection, methodsSection}, areas...) {
-		page.Section(strings.ToUpper(section[:1])+section[1:], rows[section]...)
-	}
-	page.Show(objects...)
+	page.Show(m.objects...)
 }
 
 // path shortens a path, which may be followed by a line.
-func (p *setupPage) path(path string) string {
-	if short := p.Output.ShortenHere(path); short != path {
+func (m *setup) path(path string) string {
+	if short := m.Output.ShortenHere(path); short != path {
 		return short
 	}
-	return p.Config.Tilde(path)
+	return m.Config.Tilde(path)
 }
 
 // paths lists paths after a label.
-func (p *setupPage) paths(label string, paths []string) string {
+func (m *setup) paths(label string, paths []string) string {
 	var short []string
 	for _, path := range paths {
-		short = append(short, p.path(path))
+		short = append(short, m.path(path))
 	}
 	return report.Labeled(label, short...)
 }
@@ -130,17 +132,13 @@ type EngineChoice struct {
 	Undecided    []string `json:"undecided,omitempty"` // stronger criteria, which don't decide
 }
 
-func (m setup) engine() EngineChoice {
+func (m *setup) addEngine() {
 	c := m.Chosen
-	return EngineChoice{Engine: string(c.Engine), Reason: c.Reason, File: c.File, Undecided: c.Undecided}
-}
-
-func (e EngineChoice) item(p *setupPage) (string, report.Item) {
-	row := report.ItemOf(strings.TrimSpace(e.Engine + ": " + e.Reason + " " + p.path(e.File)))
-	if p.all {
-		row.Below = report.Filled(report.Labeled("not decided by: ", e.Undecided...))
+	row := report.ItemOf(string(c.Engine) + ": " + c.Because(m.path))
+	if m.all {
+		row.Below = report.Filled(report.Labeled("not decided by: ", c.Undecided...))
 	}
-	return engineSection, row
+	m.add(inEngine, EngineChoice{Engine: string(c.Engine), Reason: c.Reason, File: c.File, Undecided: c.Undecided}, row)
 }
 
 // A ConfigFile is a file that configures Larder.
@@ -155,27 +153,19 @@ type ConfigFile struct {
 	Overridden   []string `json:"overridden,omitempty"` // names of settings that have no effect here
 }
 
-func (f ConfigFile) item(p *setupPage) (string, report.Item) {
-	if f.State == cliconfig.FileMissing && !p.all && f.NamedBy == "" {
-		return filesSection, report.Item{}
-	}
-	about := report.Filled(report.Labeled("named by ", f.NamedBy), strings.TrimPrefix(f.State, cliconfig.FileRead),
-		report.Labeled("sets ", f.Sets...), report.Labeled("overridden: ", f.Overridden...))
-	return filesSection, report.ItemOf(p.path(f.Path), cmp.Or(strings.Join(about, "; "), "sets nothing"))
-}
-
-// files returns all files that may configure Larder, those of the repository last, the nearest first.
-func (m setup) files() (all []configured) {
+// addFiles adds all files that may configure Larder, those of the repository last, the nearest first.
+func (m *setup) addFiles() {
 	for _, in := range m.Config.InputFiles() {
 		f := ConfigFile{Path: in.Name, What: in.What, State: in.State, NamedBy: in.By, Read: in.WasRead()}
 		if in.Fault != "" {
 			f.State += ": " + in.Fault
 		}
+		isHere := func(p cliconfig.Place) bool { return p.File == in.Name && p.Line > 0 }
 		for _, s := range m.Config.Settings {
-			if isIn(in.Name)(s.From) {
+			if isHere(s.From) {
 				f.Sets = append(f.Sets, s.Name)
 			}
-			if slices.ContainsFunc(s.Overrides, isIn(in.Name)) {
+			if slices.ContainsFunc(s.Overrides, isHere) {
 				f.Overridden = append(f.Overridden, s.Name)
 			}
 		}
@@ -183,11 +173,12 @@ func (m setup) files() (all []configured) {
 			f.Sets = append(f.Sets, "policy")
 		}
 		f.Sets, f.Overridden = report.Unique(f.Sets), report.Unique(f.Overridden)
-		all = append(all, f)
+		m.addFile(f)
 	}
 	for _, dir := range m.DirsOf(m.Dir) {
-		f := ConfigFile{Path: filepath.Join(dir, cliconfig.CheckoutFile), What: "settings of the repository", State: cliconfig.FileMissing}
-		if site.Exists(f.Path) {
+		path := filepath.Join(dir, cliconfig.CheckoutFile)
+		f := ConfigFile{Path: path, What: "settings of the repository", State: cliconfig.FileMissing}
+		if site.Exists(path) {
 			found, err := cliconfig.ReadCheckout(dir)
 			if f.State, f.Read = cliconfig.FileRead, true; err != nil {
 				f.State = cliconfig.FileFaulty
@@ -199,14 +190,18 @@ func (m setup) files() (all []configured) {
 				f.Sets = append(f.Sets, "policy")
 			}
 		}
-		all = append(all, f)
+		m.addFile(f)
 	}
-	return all
 }
 
-// isIn returns a function that reports whether a place is a line of a file.
-func isIn(file string) func(p cliconfig.Place) bool {
-	return func(p cliconfig.Place) bool { return p.File == file && p.Line > 0 }
+func (m *setup) addFile(f ConfigFile) {
+	about := report.Filled(report.Labeled("named by ", f.NamedBy), strings.TrimPrefix(f.State, cliconfig.FileRead),
+		report.Labeled("sets ", f.Sets...), report.Labeled("overridden: ", f.Overridden...))
+	row := report.ItemOf(m.path(f.Path), cmp.Or(strings.Join(about, "; "), "sets nothing"))
+	if f.State == cliconfig.FileMissing && !m.all && f.NamedBy == "" {
+		row = report.Item{}
+	}
+	m.add(inFiles, f, row)
 }
 
 // A ConfigVariable is an environment variable that configures Larder.
@@ -217,34 +212,30 @@ type ConfigVariable struct {
 	Value        string   `json:"value,omitempty"`
 	NoEffect     string   `json:"no_effect,omitempty"` // why
 	Overrides    []string `json:"overrides,omitempty"` // places of settings
-
-	usual bool // most machines set it
 }
 
-func (v ConfigVariable) item(p *setupPage) (string, report.Item) {
-	switch {
-	case v.Value == "":
-		p.unset = append(p.unset, v.Name)
-		return variablesSection, report.Item{}
-	case v.usual && !p.all:
-		return variablesSection, report.Item{}
-	}
-	about := cmp.Or(v.NoEffect, p.paths("overrides ", v.Overrides))
-	return variablesSection, report.ItemOf(report.Filled(v.Name+"="+p.path(v.Value), about)...)
-}
-
-// variables returns all variables that may configure Larder.
-func (m setup) variables() (all []configured) {
+// addVariables adds all variables that may configure Larder.
+func (m *setup) addVariables() {
+	var unset []string
 	for _, in := range append(m.Config.InputVariables(), m.flags...) {
-		v := ConfigVariable{Name: in.Name, What: in.What, Value: in.State, NoEffect: in.Fault, usual: in.Usual}
+		v := ConfigVariable{Name: in.Name, What: in.What, Value: in.State, NoEffect: in.Fault}
 		for _, s := range m.Config.Settings {
 			if s.From.By == in.Name {
 				v.Overrides = append(v.Overrides, sources.Texts(s.Overrides)...)
 			}
 		}
-		all = append(all, v)
+		var row report.Item
+		if v.Value == "" {
+			unset = append(unset, v.Name)
+		} else if m.all || !in.Usual {
+			about := cmp.Or(v.NoEffect, m.paths("overrides ", v.Overrides))
+			row = report.ItemOf(report.Filled(v.Name+"="+m.path(v.Value), about)...)
+		}
+		m.add(inVariables, v, row)
 	}
-	return all
+	if m.all && len(unset) > 0 {
+		m.rows[inVariables] = append(m.rows[inVariables], report.ItemOf(report.Labeled("not set: ", unset...)))
+	}
 }
 
 // A ConfigMethod is an installation method.
@@ -259,67 +250,54 @@ type ConfigMethod struct {
 	report.Place
 }
 
-func (c ConfigMethod) item(p *setupPage) (string, report.Item) {
-	about, place := strings.TrimSpace(c.Method+" "+p.path(c.Location)), "implied"
-	switch {
-	case !c.Implied:
-		place = p.path(c.Place.String())
-	case c.NoEffect == missingDir && !p.all:
-		return methodsSection, report.Item{}
-	case c.NoEffect != "":
-		place += ": " + c.NoEffect
+// addMethods adds the installation methods in order, or none if they are unknown.
+func (m *setup) addMethods() {
+	if !m.Config.Implied {
+		for i, c := range m.Config.Methods {
+			method := ConfigMethod{
+				Method: string(c.Kind), Location: c.Path + fetch.Redact(c.URL) + c.Template.String(),
+				Include: sources.Texts(c.Include), Exclude: sources.Texts(c.Exclude),
+				Place: report.Place{File: c.File, Line: c.Line},
+			}
+			m.addMethod(method, i+1, m.path(method.Place.String()))
+		}
+		return
 	}
-	if c.NoEffect == "" {
-		p.methods++
-		about = fmt.Sprintf("%d %s", p.methods, about)
+	if m.Config.Incomplete() { // there may be methods in it
+		return
 	}
-	row := report.ItemOf(about, place)
-	row.Below = report.Filled(report.Labeled("include ", c.Include...), report.Labeled("exclude ", c.Exclude...))
-	return methodsSection, row
+	n, existing := 0, m.Config.ImpliedDirs()
+	for _, dir := range m.Config.ImpliedPlaces() {
+		method := ConfigMethod{Method: string(cliconfig.FilesystemMirror), Location: dir, Implied: true}
+		switch {
+		case !slices.Contains(existing, dir):
+			method.NoEffect = missingDir
+		case m.IsLinked(dir):
+			method.NoEffect = "not searched: reached through a symbolic link"
+		default:
+			n++
+		}
+		m.addMethod(method, n, "implied")
+	}
+	m.addMethod(ConfigMethod{Method: string(cliconfig.Direct), Implied: true}, n+1, "implied")
 }
 
 // missingDir is why an implied directory has no effect that doesn't exist.
 const missingDir = "doesn't exist"
 
-// methods returns the installation methods in order, or none if they are unknown.
-func (m setup) methods() (all []configured) {
-	if !m.Config.Implied {
-		for _, c := range m.Config.Methods {
-			all = append(all, ConfigMethod{
-				Method: string(c.Kind), Location: c.Path + fetch.Redact(c.URL) + c.Template.String(),
-				Include: sources.Texts(c.Include), Exclude: sources.Texts(c.Exclude), Place: report.Place{File: c.File, Line: c.Line},
-			})
-		}
-		return all
+// addMethod adds a method with its place and, if it has an effect, its number.
+func (m *setup) addMethod(c ConfigMethod, n int, place string) {
+	about := strings.TrimSpace(c.Method + " " + m.path(c.Location))
+	row := report.ItemOf(fmt.Sprintf("%d %s", n, about), place)
+	if c.NoEffect != "" {
+		row = report.ItemOf(about, place+": "+c.NoEffect)
 	}
-	if m.Config.Incomplete() { // there may be methods in it
-		return nil
+	row.Below = report.Filled(report.Labeled("include ", c.Include...), report.Labeled("exclude ", c.Exclude...))
+	if c.NoEffect == missingDir && !m.all {
+		row = report.Item{}
 	}
-	existing := m.Config.ImpliedDirs()
-	for _, dir := range m.Config.ImpliedPlaces() {
-		method := ConfigMethod{Method: string(cliconfig.FilesystemMirror), Location: dir, Implied: true}
-		if !slices.Contains(existing, dir) {
-			method.NoEffect = missingDir
-		} else if m.IsLinked(dir) {
-			method.NoEffect = "not searched: reached through a symbolic link"
-		}
-		all = append(all, method)
-	}
-	return append(all, ConfigMethod{Method: string(cliconfig.Direct), Implied: true})
+	m.add(inMethods, c, row)
 }
-
-// The areas of settings, in the order of the text.
-const (
-	areaUninstalled = "not installed" // providers
-	areaHosts       = "hosts"
-	areaCache       = "plugin cache"
-	areaDirectories = "directories"
-	areaTrust       = "trust"
-	areaPolicy      = "policy" // rules; all apply
-	areaOther       = "other settings"
-)
-
-var areas = []string{areaUninstalled, areaHosts, areaCache, areaDirectories, areaTrust, areaPolicy, areaOther}
 
 // A Setting is something that is in force.
 type Setting struct {
@@ -335,33 +313,25 @@ type Setting struct {
 	Contact      string   `json:"contact,omitempty"` // whom to ask for an exception to a rule
 }
 
-func (s Setting) item(p *setupPage) (string, report.Item) {
-	value := p.path(s.Value)
-	if s.Secret {
-		value = strings.TrimSpace("set " + value)
-	}
-	row := report.ItemOf(strings.TrimSpace(s.Name+" "+s.Of), value, p.path(s.From)+p.paths(", overrides ", s.Overrides))
-	if p.all {
-		row.Below = report.Filled(s.Reason, s.Contact)
-	}
-	return s.Area, row
-}
-
-// settings returns the settings that are in force, with the defaults of some, by their area, and by what they apply to:
+// addSettings adds the settings that are in force, with the defaults of some, by their area, and by what they apply to:
 // those that apply to everything else are last. Rules of a policy keep their order.
-func (m setup) settings() (parts []configured) {
+func (m *setup) addSettings() {
 	var all []Setting
 	for _, s := range m.Config.Settings {
 		if area, value := m.shownAs(s); area != "" {
 			all = append(all, Setting{
-				Area: area, Name: s.Name, Of: s.Of, Value: value, Secret: s.Secret, From: s.From.String(), Overrides: sources.Texts(s.Overrides),
+				Area: area, Name: s.Name, Of: s.Of, Value: value, Secret: s.Secret,
+				From: s.From.String(), Overrides: sources.Texts(s.Overrides),
 			})
 		}
 	}
 	all = m.withDefaults(all)
 	if m.Policy != nil {
 		for _, r := range m.Policy.Rules {
-			rule := Setting{Area: areaPolicy, Name: string(r.Setting), Value: r.Value(), From: r.Place(), Reason: r.Reason, Contact: r.Contact}
+			rule := Setting{
+				Area: areaPolicy, Name: string(r.Setting), Value: r.Value(), From: r.Place(),
+				Reason: r.Reason, Contact: r.Contact,
+			}
 			if r.Setting == policy.Versions {
 				rule.Of = strings.Join(sources.Texts(r.Providers), ", ")
 			}
@@ -373,18 +343,27 @@ func (m setup) settings() (parts []configured) {
 			return 0
 		}
 		return cmp.Or(
-			slices.Index(areas, a.Area)-slices.Index(areas, b.Area), strings.Compare(cmp.Or(a.Of, "\xff"), cmp.Or(b.Of, "\xff")),
+			slices.Index(sections, a.Area)-slices.Index(sections, b.Area),
+			strings.Compare(cmp.Or(a.Of, "\xff"), cmp.Or(b.Of, "\xff")),
 		)
 	})
 	for _, s := range all {
-		parts = append(parts, s)
+		value := m.path(s.Value)
+		if s.Secret {
+			value = strings.TrimSpace("set " + value)
+		}
+		place := m.path(s.From) + m.paths(", overrides ", s.Overrides)
+		row := report.ItemOf(strings.TrimSpace(s.Name+" "+s.Of), value, place)
+		if m.all {
+			row.Below = report.Filled(s.Reason, s.Contact)
+		}
+		m.add(s.Area, s, row)
 	}
-	return parts
 }
 
 // shownAs returns the area of a setting, and its value for people. Those that the files, the variables or the methods
 // show have no area.
-func (m setup) shownAs(s cliconfig.Setting) (area, value string) {
+func (m *setup) shownAs(s cliconfig.Setting) (area, value string) {
 	switch s.Name {
 	case "CLI configuration", "Larder's own configuration", "passwords for archives", "provider_installation", "https_proxy", "http_proxy", "no_proxy":
 		return "", ""
@@ -414,7 +393,7 @@ func (m setup) shownAs(s cliconfig.Setting) (area, value string) {
 }
 
 // withDefaults adds the settings that flags or defaults determine.
-func (m setup) withDefaults(all []Setting) []Setting {
+func (m *setup) withDefaults(all []Setting) []Setting {
 	defaults := []Setting{
 		{Area: areaDirectories, Name: "link", Value: string(m.Flags.Link)},
 		{Area: areaDirectories, Name: "data directory", Value: m.Config.DataDir},
@@ -441,7 +420,7 @@ func (m setup) withDefaults(all []Setting) []Setting {
 }
 
 // overrideCache notes the flags for the plugin cache among the settings.
-func (m setup) overrideCache() {
+func (m *setup) overrideCache() {
 	set := cliconfig.Setting{Name: "plugin_cache_dir", Value: m.Flags.Cache, From: cliconfig.Place{By: m.named("cache")}}
 	if m.Flags.NoCache {
 		set.Value, set.From.By = "none", m.named("no-cache")
@@ -452,7 +431,7 @@ func (m setup) overrideCache() {
 }
 
 // named returns the variable or the flag that sets a flag.
-func (m setup) named(name string) string {
+func (m *setup) named(name string) string {
 	variable := cliconfig.FlagVariable(name)
 	if slices.ContainsFunc(m.flags, func(in cliconfig.Input) bool { return in.Name == variable && in.State != "" && in.Fault == "" }) {
 		return variable
