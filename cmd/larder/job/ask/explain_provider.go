@@ -227,12 +227,7 @@ func (q *question) addExcluded(e *Explanation, w installer.Candidate) {
 		e.Newer[n].Versions = append(e.Newer[n].Versions, x.Versions...)
 		return
 	}
-	switch {
-	case w.Bar == installer.Excluded:
-		rule := w.Excluded.Rule
-		x.By = &Constraint{Constraint: rule.Text, Place: report.Place{File: rule.File, Line: rule.Line}}
-	case w.By != (sources.Origin{}):
-		by := constraintOf(w.By)
+	if by := barOf(w); by != (Constraint{}) {
 		x.By = &by
 	}
 	e.Newer = append(e.Newer, x)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/larder-cli/larder/cmd/larder/report"
 	"github.com/larder-cli/larder/cmd/larder/ui"
+	"github.com/larder-cli/larder/installer"
 	"github.com/larder-cli/larder/sources"
 )
 
@@ -21,6 +22,15 @@ type Constraint struct {
 // constraintOf returns a place that requires a provider.
 func constraintOf(from sources.Origin) Constraint {
 	return Constraint{from.Constraint, report.Place{File: from.File, Line: from.Line}, from.Module}
+}
+
+// barOf returns the constraint or the rule of the policy that excludes a version. It is zero if it is neither.
+func barOf(c installer.Candidate) Constraint {
+	if c.Bar == installer.Excluded {
+		rule := c.Excluded.Rule
+		return Constraint{Constraint: rule.Text, Place: report.Place{File: rule.File, Line: rule.Line}}
+	}
+	return constraintOf(c.By)
 }
 
 // where returns a place that requires a provider, as people write it.

@@ -143,13 +143,11 @@ func (t OutdatedSum) text(several bool) string {
 	return text
 }
 
-// An outdating is a run of outdated, with its results so far. Root modules with the same standing of a provider
-// share a row. Only one root module at a time adds its results.
+// An outdating is a run of outdated, with its results so far. Only one root module at a time adds its results.
 type outdating struct {
 	*site.Site
-	several bool // there can be more than one root module
-	rows    map[standing]*Outdated
-	ranks   map[string]rank // the greatest of each provider
+	several bool       // there can be more than one root module
+	all     []Outdated // of each root module
 	sum     OutdatedSum
 }
 
@@ -165,7 +163,7 @@ func ListOutdated(ctx context.Context, s *site.Site, request OutdatedRequest) er
 		}
 		return err
 	}
-	o := &outdating{Site: s, several: s.Flags.Recursive || len(s.Roots) > 1, rows: map[standing]*Outdated{}, ranks: map[string]rank{}}
+	o := &outdating{Site: s, several: s.Flags.Recursive || len(s.Roots) > 1}
 	failed := o.Each(ctx, o.at)
 	if ctx.Err() != nil {
 		return failed
@@ -214,9 +212,13 @@ func (o *outdating) at(ctx context.Context, dir string, out *report.Output) (sho
 	return func() {
 		o.sum.RootModules++
 		for i, one := range all {
-			if errs[i] == nil {
-				o.add(m, one)
+			if errs[i] != nil {
+				continue
 			}
+			if o.several {
+				one.RootModules = []string{m.Shown(m.Dir)}
+			}
+			o.all = append(o.all, one)
 		}
 	}, m.Explain(errors.Join(errs...))
 }
@@ -286,49 +288,41 @@ func outdatedOf(rules installer.Rules, all []sources.Version) (d Outdated) {
 
 // explain sets what excludes a version.
 func (d *Outdated) explain(r sources.Requirement, c installer.Candidate) {
-	at := report.Place{File: c.By.File, Line: c.By.Line}
 	d.Bar, d.Constraint = c.Bar, c.By.Constraint
 	switch {
-	case c.Bar == installer.Excluded:
-		at = report.Place{File: c.Excluded.Rule.File, Line: c.Excluded.Rule.Line}
 	case c.Together:
 		d.Constraint = r.Constraints.String()
 	case d.Constraint != "" && c.Excluded == nil:
 		d.Instead = installer.Relax(c.By, c.Version)
 	}
-	if at.File != "" {
+	if at := barOf(c).Place; at.File != "" {
 		d.Places = []report.Place{at}
 	}
 }
 
-// add adds a provider of a root module to the rows.
-func (o *outdating) add(m *site.Root, one Outdated) {
-	o.ranks[one.Provider] = max(o.ranks[one.Provider], one.rank)
-	o.sum.NotQueried = append(o.sum.NotQueried, one.notQueried...)
-	if one.rank <= unknown && o.Output.Level != report.Verbose {
-		return
-	}
-	row := o.rows[one.standing]
-	if row == nil {
-		row = &Outdated{standing: one.standing}
-		o.rows[one.standing] = row
-	}
-	row.Places = report.Unique(append(row.Places, one.Places...))
-	if o.several {
-		row.RootModules = append(row.RootModules, m.Shown(m.Dir))
-	}
-}
-
-// show shows the rows, those that can be upgraded first, and counts each provider by its greatest rank.
+// show shows the rows, those that can be upgraded first, and counts each provider by its greatest rank. Root modules with
+// the same standing of a provider share a row.
 func (o *outdating) show() {
 	var all []Outdated
-	for _, row := range o.rows {
-		all = append(all, *row)
+	t, ranks := &o.sum, map[string]rank{}
+	for _, same := range report.GroupBy(o.all, func(one Outdated) standing { return one.standing }) {
+		row := Outdated{standing: same[0].standing}
+		for _, one := range same {
+			t.NotQueried = append(t.NotQueried, one.notQueried...)
+			row.Places = append(row.Places, one.Places...)
+			row.RootModules = append(row.RootModules, one.RootModules...)
+		}
+		row.Places = report.Unique(row.Places)
+		ranks[row.Provider] = max(ranks[row.Provider], row.rank)
+		if row.rank > unknown || o.Output.Level == report.Verbose {
+			all = append(all, row)
+		}
 	}
 	slices.SortFunc(all, func(a, b Outdated) int {
 		return cmp.Or(
 			cmp.Compare(b.rank, a.rank), strings.Compare(a.Provider, b.Provider), len(b.RootModules)-len(a.RootModules),
-			strings.Compare(a.Locked, b.Locked), strings.Compare(a.Constraint, b.Constraint), slices.Compare(a.RootModules, b.RootModules),
+			strings.Compare(a.Locked, b.Locked), strings.Compare(a.Constraint, b.Constraint),
+			slices.Compare(a.RootModules, b.RootModules),
 		)
 	})
 	shown := len(all)
@@ -339,9 +333,8 @@ func (o *outdating) show() {
 	if more := len(all) - shown; more > 0 {
 		o.Output.Sentence("and %s (--verbose lists them)", ui.Count(more, "other row"))
 	}
-	t := &o.sum
 	counts := []*int{&t.UpToDate, &t.Unknown, &t.NotLocked, &t.HeldBack, &t.Upgradable}
-	for _, rank := range o.ranks {
+	for _, rank := range ranks {
 		t.Providers++
 		*counts[rank]++
 	}
