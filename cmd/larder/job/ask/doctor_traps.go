@@ -92,7 +92,7 @@ func fallbackWins(ctx context.Context, c *checkup) {
 				continue
 			}
 			place := c.Config.Tilde(m.Path + fetch.Redact(m.URL) + m.Template.String())
-			hint := "in direct, write " + patternList("exclude", sources.Texts(both))
+			hint := `in direct, write exclude = ["` + strings.Join(sources.Texts(both), `", "`) + `"]`
 			c.caught("fallback-wins", report.At(direct.File, direct.Line), hint,
 				"both direct and %s %s are used for %s", m.Kind, place, names(both))
 		}

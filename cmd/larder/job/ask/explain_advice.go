@@ -23,17 +23,18 @@ func (q *question) advice(w installer.Candidate) (all []Advice) {
 	}
 	switch w.Bar {
 	case installer.Constrained, installer.Prereleased:
-		return append(all, q.relax(v)...)
+		return append(all, q.change(v)...)
 	case installer.LockedOut, "":
 		if len(all) == 0 && !q.Flags.Offline { // offline, its package isn't verified
-			return q.require(v)
+			return q.change(v)
 		}
 	}
 	return all
 }
 
-// relax returns the constraints that exclude a version, changed as little as possible so that it is chosen.
-func (q *question) relax(v sources.Version) (all []Advice) {
+// change returns the constraints that exclude a version, changed as little as possible so that it is chosen. If they allow
+// it, it returns one that requires exactly this version.
+func (q *question) change(v sources.Version) (all []Advice) {
 	var offered []sources.Version
 	for _, c := range q.candidates() {
 		if c.Excluded == nil && q.lacks(c.Version) != installer.NotOffered {
@@ -41,7 +42,8 @@ func (q *question) relax(v sources.Version) (all []Advice) {
 		}
 	}
 	for _, from := range q.req.From {
-		if c, err := sources.ParseConstraints(from.Constraint); from.Line == 0 || from.Constraint == "" || err == nil && c.Allow(v) {
+		c, err := sources.ParseConstraints(from.Constraint)
+		if q.req.Constraints.Allow(v) || from.Line == 0 || from.Constraint == "" || err == nil && c.Allow(v) {
 			continue
 		}
 		text := installer.Relax(from, v)
@@ -50,12 +52,28 @@ func (q *question) relax(v sources.Version) (all []Advice) {
 				text = v.String()
 			}
 		}
-		all = append(all, Advice{Version: v.String(), Paste: constraintLine(from, text), What: "at " + q.where(from)})
+		all = append(all, q.edit(from, v, text, "at "))
 	}
 	if len(all) == 0 {
-		return q.require(v)
+		i := slices.IndexFunc(q.req.From, func(from sources.Origin) bool { return from.Line > 0 })
+		if i < 0 {
+			return nil
+		}
+		all = append(all, q.edit(q.req.From[i], v, v.String(), "in required_providers, at "))
 	}
-	return append(all, q.upgradeAfter(v)...)
+	if q.locked != (sources.Version{}) && q.locked != v {
+		all = append(all, Advice{Version: v.String(), Paste: q.again("install --upgrade"), What: "after that"})
+	}
+	return all
+}
+
+// edit returns a line with another constraint for the file of a place.
+func (q *question) edit(at sources.Origin, v sources.Version, constraint, what string) Advice {
+	line := fmt.Sprintf("version = %q", constraint)
+	if strings.HasSuffix(at.File, ".json") {
+		line = fmt.Sprintf(`"version": %q`, constraint)
+	}
+	return Advice{Version: v.String(), Paste: line, What: what + q.where(at)}
 }
 
 // mostTries limits how many versions are queried for one that can be installed.
@@ -64,59 +82,22 @@ const mostTries = 5
 // adviseOther returns what to change if the package of the version that an upgrade chooses can't be installed: to another
 // allowed version, or else to one that the constraints exclude.
 func (q *question) adviseOther(ctx context.Context) []Advice {
-	usable := slices.DeleteFunc(q.candidates(), func(c installer.Candidate) bool { return c.Excluded != nil || q.lacks(c.Version) != "" })
+	usable := slices.DeleteFunc(q.candidates(), func(c installer.Candidate) bool {
+		return c.Excluded != nil || q.lacks(c.Version) != ""
+	})
 	slices.SortStableFunc(usable, func(a, b installer.Candidate) int {
 		return strings.Compare(strconv.FormatBool(!a.Upgradable()), strconv.FormatBool(!b.Upgradable()))
 	})
 	for _, c := range usable[:min(len(usable), mostTries)] {
 		req := q.req
 		req.Constraints, _ = sources.ParseConstraints("= " + c.Version.String()) // which is a version
-		switch plan := q.plan(ctx, req, true); {
-		case plan.fails != "":
-		case !q.req.Constraints.Allow(c.Version):
-			return q.relax(c.Version)
-		case c.Version != q.locked:
-			return q.require(c.Version)
-		default:
+		if q.plan(ctx, req, true).fails != "" {
+			continue
+		}
+		if q.req.Constraints.Allow(c.Version) && c.Version == q.locked {
 			return nil
 		}
+		return q.change(c.Version)
 	}
 	return nil
-}
-
-// require returns what to change to require exactly a version.
-func (q *question) require(v sources.Version) []Advice {
-	i := slices.IndexFunc(q.req.From, func(from sources.Origin) bool { return from.Line > 0 })
-	if i < 0 {
-		return nil
-	}
-	line := Advice{
-		Version: v.String(), Paste: constraintLine(q.req.From[i], v.String()),
-		What: "in required_providers, at " + q.where(q.req.From[i]),
-	}
-	return append([]Advice{line}, q.upgradeAfter(v)...)
-}
-
-// constraintLine returns the line with a constraint for the file of a place.
-func constraintLine(at sources.Origin, constraint string) string {
-	if strings.HasSuffix(at.File, ".json") {
-		return fmt.Sprintf(`"version": %q`, constraint)
-	}
-	return fmt.Sprintf("version = %q", constraint)
-}
-
-// upgradeAfter returns the command that is necessary after a change of constraints, if the lock file has another version.
-func (q *question) upgradeAfter(v sources.Version) []Advice {
-	if q.locked == (sources.Version{}) || q.locked == v {
-		return nil
-	}
-	return []Advice{{Version: v.String(), Paste: q.again("install --upgrade"), What: "after that"}}
-}
-
-// patternList returns an argument of an installation method.
-func patternList(name string, patterns []string) string {
-	for i, p := range patterns {
-		patterns[i] = strconv.Quote(p)
-	}
-	return name + " = [" + strings.Join(patterns, ", ") + "]"
 }

@@ -12,7 +12,6 @@ import (
 	"github.com/larder-cli/larder/cliconfig"
 	"github.com/larder-cli/larder/cmd/larder/report"
 	"github.com/larder-cli/larder/cmd/larder/site"
-	"github.com/larder-cli/larder/fsmirror"
 	"github.com/larder-cli/larder/installer"
 	"github.com/larder-cli/larder/installer/lockfile"
 	"github.com/larder-cli/larder/installer/modules"
@@ -182,17 +181,22 @@ func (q *question) ask(ctx context.Context) (err error) {
 	q.answers = []MethodAnswer{}
 	for i, a := range sources.Ask(ctx, q.req.Provider, q.methods) {
 		one, mirror, hiding := MethodAnswer{Implied: q.Config.Implied, Used: a.Applies}, site.LocalMirror(a.Method), ""
-		switch {
-		case !q.Config.Implied:
+		kind := cliconfig.Direct
+		if !q.Config.Implied {
 			m := q.Config.Methods[i]
-			one.Method, one.Place = q.nameOf(a, m.Kind, mirror), report.Place{File: q.Config.Tilde(m.File), Line: m.Line}
-		case mirror != nil:
-			one.Method = q.Brief(mirror.Dir())
-		default:
-			one.Method = q.nameOf(a, cliconfig.Direct, nil)
-		}
-		if q.Config.Implied && i == len(q.methods)-1 {
+			kind, one.Place = m.Kind, report.Place{File: q.Config.Tilde(m.File), Line: m.Line}
+		} else if i == len(q.methods)-1 {
 			hiding = q.Hiding[q.req.Provider]
+		}
+		switch { // as people know it: by its kind, unless it is implied, and its location
+		case mirror != nil && q.Config.Implied:
+			one.Method = q.Brief(mirror.Dir())
+		case mirror != nil:
+			one.Method = string(kind) + " " + q.Brief(mirror.Dir())
+		case kind == cliconfig.Direct:
+			one.Method = string(kind) + " " + string(q.req.Provider.Host)
+		default:
+			one.Method = strings.Replace(a.Method.Source.String(), "network mirror", string(cliconfig.NetworkMirror), 1)
 		}
 		if hiding != "" {
 			one.Hidden = q.Brief(hiding)
@@ -222,17 +226,6 @@ func (q *question) ask(ctx context.Context) (err error) {
 		q.answers = append(q.answers, one)
 	}
 	return nil
-}
-
-// nameOf names a configured method as people know it: its kind and location.
-func (q *question) nameOf(a sources.Answer, kind cliconfig.MethodKind, mirror *fsmirror.Mirror) string {
-	switch {
-	case kind == cliconfig.Direct:
-		return string(kind) + " " + string(q.req.Provider.Host)
-	case mirror != nil:
-		return string(kind) + " " + q.Brief(mirror.Dir())
-	}
-	return strings.Replace(a.Method.Source.String(), "network mirror", string(cliconfig.NetworkMirror), 1)
 }
 
 // newestOf returns the newest release, or the newest pre-release if there is no release. It is zero if there is neither.
