@@ -95,68 +95,47 @@ func (c *checkup) bypassed(first site.EngineProgram, shim string) {
 		"%s comes before larder's shim %s on PATH", c.programText(first), c.Brief(shim))
 }
 
-// A guarded file or directory decides which programs run, so other users must not be able to replace it.
-type guarded struct {
-	trap, what, path string
-	foreign          func(fs.FileInfo) bool // whether its owner may be somebody else
-	fix              string                 // for what no command changes
-}
-
-const offPath = "remove it from PATH in your shell's configuration"
-
-// exposed finds what other users can replace.
+// exposed finds what other users must not be able to replace, because it decides which programs run: plugin caches,
+// packages of mirrors, the policy of the machine, and the directories on PATH before the engines.
 func exposed(ctx context.Context, c *checkup) {
-	for _, g := range c.guarded(ctx) {
-		e := site.ExposureOf(site.Resolve(g.path), g.foreign)
-		if e.At == "" || !site.Exists(g.path) {
-			continue
-		}
-		if e.At != site.Resolve(g.path) {
-			g.what = c.Brief(e.At) + ", which contains " + g.what
-		}
-		c.caught(g.trap, report.At(e.At, 0), cmp.Or(e.Fix, g.fix), "%s%s", e.Who, g.what)
+	for _, dir := range c.cacheDirs() {
+		c.guard("cache-world-writable", dir, "the plugin cache "+c.Brief(dir), site.OfOther,
+			"set plugin_cache_dir, TF_PLUGIN_CACHE_DIR, --cache or LARDER_CACHE to a directory of your own")
 	}
+	for _, dir := range c.Config.MirrorDirs() {
+		packages, _ := c.Mirror(dir).Packages(ctx)
+		for _, p := range packages {
+			anyOwner := func(fs.FileInfo) bool { return false } // somebody else may own a mirror
+			path := p.Location.Dir + p.Location.Archive
+			c.guard("writable-mirror", path, "packages of the mirror "+c.Brief(dir), anyOwner, "")
+		}
+	}
+	if i := slices.IndexFunc(c.Config.Policy, func(r policy.Rule) bool { return r.Layer == policy.Site }); i >= 0 {
+		file := c.Config.Policy[i].File
+		byUser := func(info fs.FileInfo) bool { return !site.OfRoot(info) }
+		c.guard("exposed-policy", file, "the policy "+c.Brief(file), byUser, "chown root "+c.word(file))
+	}
+	const offPath = "remove it from PATH in your shell's configuration"
 	for _, dir := range c.pathBeforeEngines(ctx) {
-		if !filepath.IsAbs(dir) {
+		if filepath.IsAbs(dir) {
+			c.guard("path-writable", dir, c.Brief(dir)+", which is on PATH before the engines", site.OfOther, offPath)
+		} else {
 			c.caught("path-writable", report.At(dir, 0), offPath, "PATH has the relative directory %q before the engines", dir)
 		}
 	}
 }
 
-// guarded returns what other users must not be able to replace: plugin caches, packages of mirrors, the policy of the
-// machine, and the directories on PATH before the engines.
-func (c *checkup) guarded(ctx context.Context) (all []guarded) {
-	for _, dir := range c.cacheDirs() {
-		all = append(all, guarded{
-			trap: "cache-world-writable", what: "the plugin cache " + c.Brief(dir), path: dir, foreign: site.OfOther,
-			fix: "set plugin_cache_dir, TF_PLUGIN_CACHE_DIR, --cache or LARDER_CACHE to a directory of your own",
-		})
+// guard adds a trap if other users can replace a file or a directory. Foreign reports whether the owner of a file is one
+// of them, and fix is for what no command changes.
+func (c *checkup) guard(trap, path, what string, foreign func(fs.FileInfo) bool, fix string) {
+	e := site.ExposureOf(site.Resolve(path), foreign)
+	if e.At == "" || !site.Exists(path) {
+		return
 	}
-	for _, dir := range c.Config.MirrorDirs() {
-		packages, _ := c.Mirror(dir).Packages(ctx)
-		for _, p := range packages {
-			all = append(all, guarded{
-				trap: "writable-mirror", what: "packages of the mirror " + c.Brief(dir), path: p.Location.Dir + p.Location.Archive,
-				foreign: func(fs.FileInfo) bool { return false }, // somebody else may own a mirror
-			})
-		}
+	if e.At != site.Resolve(path) {
+		what = c.Brief(e.At) + ", which contains " + what
 	}
-	if i := slices.IndexFunc(c.Config.Policy, func(r policy.Rule) bool { return r.Layer == policy.Site }); i >= 0 {
-		file := c.Config.Policy[i].File
-		all = append(all, guarded{
-			trap: "exposed-policy", what: "the policy " + c.Brief(file), path: file,
-			foreign: func(info fs.FileInfo) bool { return !site.OfRoot(info) }, fix: "chown root " + c.word(file),
-		})
-	}
-	for _, dir := range c.pathBeforeEngines(ctx) {
-		if filepath.IsAbs(dir) {
-			all = append(all, guarded{
-				trap: "path-writable", what: c.Brief(dir) + ", which is on PATH before the engines", path: dir, foreign: site.OfOther,
-				fix: offPath,
-			})
-		}
-	}
-	return all
+	c.caught(trap, report.At(e.At, 0), cmp.Or(e.Fix, fix), "%s%s", e.Who, what)
 }
 
 // pathBeforeEngines returns the directories on PATH before that of the first engine.
