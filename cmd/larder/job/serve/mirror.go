@@ -31,7 +31,7 @@ func (u *upstream) use(ctx context.Context) (w *writing, done func(), err error)
 	u.opening.Lock()
 	defer u.opening.Unlock()
 	if u.open == nil || u.open.Moved() { // those who use a moved one may end
-		b, err := job.OpenMirror(ctx, u.Root, u.serving.dir, builder.Options{})
+		b, err := job.OpenMirror(ctx, u.Root, u.dir, builder.Options{})
 		if err != nil {
 			return nil, nil, err
 		}

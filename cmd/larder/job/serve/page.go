@@ -21,7 +21,6 @@ import (
 // time.
 type mirrorPage struct {
 	*serving
-	rules   *servedRules
 	sending *semaphore.Weighted // by bytes
 
 	mu      sync.Mutex
@@ -35,8 +34,8 @@ const (
 	mostSent   = 64 << 20 // bytes of all pages that clients are receiving
 )
 
-func newPage(v *serving, rules *servedRules) *mirrorPage {
-	return &mirrorPage{serving: v, rules: rules, sending: semaphore.NewWeighted(mostSent)}
+func newPage(v *serving) *mirrorPage {
+	return &mirrorPage{serving: v, sending: semaphore.NewWeighted(mostSent)}
 }
 
 // serve answers a request.
@@ -102,7 +101,7 @@ func (p *mirrorPage) list(ctx context.Context) error {
 	}
 	entries, err := b.List(ctx, builder.ListOptions{Proofs: true})
 	if err = cmp.Or(err, b.Close()); err == nil {
-		entries, err = p.rules.shown(ctx, entries)
+		entries, err = p.shown(ctx, entries)
 	}
 	if err == nil {
 		p.entries, p.read = entries, time.Now()

@@ -9,7 +9,6 @@ import (
 	"os"
 
 	"github.com/larder-cli/larder/cmd/larder/job"
-	"github.com/larder-cli/larder/cmd/larder/site"
 	"github.com/larder-cli/larder/fsmirror"
 	"github.com/larder-cli/larder/fsmirror/builder"
 	"github.com/larder-cli/larder/fsmirror/server"
@@ -18,12 +17,7 @@ import (
 	"github.com/larder-cli/larder/sources/trust"
 )
 
-// servedRules are the policy and the required signatures of a server. They are [server.Rules].
-type servedRules struct {
-	*site.Root
-	dir     string // of the mirror
-	checked sources.Memo[checkedArchive, struct{}]
-}
+// The policy and the required signatures of a server: a serving is [server.Rules].
 
 // A checkedArchive is an archive in the mirror, as it was when it was checked.
 type checkedArchive struct {
@@ -38,17 +32,17 @@ const mostChecked = 20_000
 func forbidden(err error) error { return fmt.Errorf("%w: %w", server.ErrForbidden, err) }
 
 // Allowed implements [server.Rules].
-func (r *servedRules) Allowed(ctx context.Context, p sources.Provider, versions []sources.Version) (allowed []sources.Version, err error) {
-	if err := r.Policy.CheckProvider(p); err != nil {
+func (v *serving) Allowed(ctx context.Context, p sources.Provider, versions []sources.Version) (allowed []sources.Version, err error) {
+	if err := v.Policy.CheckProvider(p); err != nil {
 		return nil, forbidden(err)
 	}
-	if err := r.Policy.Learn(ctx, p, versions...); err != nil {
+	if err := v.Policy.Learn(ctx, p, versions...); err != nil {
 		return nil, err
 	}
 	var first error
-	for _, v := range versions {
-		if err := r.Policy.Check(p, v); err == nil {
-			allowed = append(allowed, v)
+	for _, version := range versions {
+		if err := v.Policy.Check(p, version); err == nil {
+			allowed = append(allowed, version)
 		} else if first == nil {
 			first = err
 		}
@@ -60,12 +54,12 @@ func (r *servedRules) Allowed(ctx context.Context, p sources.Provider, versions 
 }
 
 // shown returns the packages that clients may have.
-func (r *servedRules) shown(ctx context.Context, all []builder.Entry) (some []builder.Entry, err error) {
+func (v *serving) shown(ctx context.Context, all []builder.Entry) (some []builder.Entry, err error) {
 	for _, e := range all {
-		if err := r.Policy.Learn(ctx, e.ID.Provider, e.ID.Version); err != nil {
+		if err := v.Policy.Learn(ctx, e.ID.Provider, e.ID.Version); err != nil {
 			return nil, err
 		}
-		if r.Policy.Check(e.ID.Provider, e.ID.Version) == nil && r.Judge().Check(e.ID, e.Stored.Report) == nil {
+		if v.Policy.Check(e.ID.Provider, e.ID.Version) == nil && v.Judge().Check(e.ID, e.Stored.Report) == nil {
 			some = append(some, e)
 		}
 	}
@@ -74,20 +68,20 @@ func (r *servedRules) shown(ctx context.Context, all []builder.Entry) (some []bu
 
 // Check implements [server.Rules]. It hashes an archive once that has changed since it was stored, and one that must be
 // signed if someone else may have put it there.
-func (r *servedRules) Check(ctx context.Context, id sources.PackageID, f *os.File, info fs.FileInfo, stated []sources.Hash) error {
+func (v *serving) Check(ctx context.Context, id sources.PackageID, f *os.File, info fs.FileInfo, stated []sources.Hash) error {
 	key := checkedArchive{id, disk.Print(f.Name(), info), fmt.Sprint(stated)}
-	_, err := r.checked.Get(ctx, key, func() (struct{}, error) {
-		return struct{}{}, r.check(ctx, id, f, info, stated)
+	_, err := v.checked.Get(ctx, key, func() (struct{}, error) {
+		return struct{}{}, v.check(ctx, id, f, info, stated)
 	})
 	damaged := (*server.DamagedError)(nil)
 	if err != nil && !errors.Is(err, server.ErrForbidden) && !errors.As(err, &damaged) {
-		r.checked.Forget(key) // it may not last
+		v.checked.Forget(key) // it may not last
 	}
 	return err
 }
 
-func (r *servedRules) check(ctx context.Context, id sources.PackageID, f *os.File, info fs.FileInfo, stated []sources.Hash) error {
-	b, err := job.OpenMirror(ctx, r.Root, r.dir, builder.Options{ReadOnly: true})
+func (v *serving) check(ctx context.Context, id sources.PackageID, f *os.File, info fs.FileInfo, stated []sources.Hash) error {
+	b, err := job.OpenMirror(ctx, v.Root, v.dir, builder.Options{ReadOnly: true})
 	if err != nil {
 		return err
 	}
@@ -105,7 +99,7 @@ func (r *servedRules) check(ctx context.Context, id sources.PackageID, f *os.Fil
 	if sources.AnyUsable(stated) && !sources.MatchesAny(stated, held.Hashes()...) {
 		return &server.DamagedError{Path: f.Name(), Err: errors.New("VERSION.json has none of its hashes")}
 	}
-	if _, signed := r.Policy.SignedBy(id.Provider); !signed && len(r.Policy.KeyRules(id.Provider)) == 0 && r.Flags.Require == trust.RequireNothing {
+	if _, signed := v.Policy.SignedBy(id.Provider); !signed && len(v.Policy.KeyRules(id.Provider)) == 0 && v.Flags.Require == trust.RequireNothing {
 		return nil
 	}
 	if !disk.Own(info) { // it may not be the archive that was looked at
@@ -117,7 +111,7 @@ func (r *servedRules) check(ctx context.Context, id sources.PackageID, f *os.Fil
 			return forbidden(&builder.ChangedError{Was: held.ZH, Is: zh})
 		}
 	}
-	if err := r.Judge().Check(id, held.Report); err != nil {
+	if err := v.Judge().Check(id, held.Report); err != nil {
 		return forbidden(err)
 	}
 	return nil

@@ -114,6 +114,7 @@ type serving struct {
 	certified   string                                               // a name in the certificate of the request; may be empty
 	authority   string                                               // path of the certificate that clients must trust
 	counters    *metrics.Metrics
+	checked     sources.Memo[checkedArchive, struct{}]
 	upstream    *upstream // nil if there is none
 	counting    sync.Mutex
 	sum         report.ServeSum // see counting
@@ -122,6 +123,7 @@ type serving struct {
 // toServe prepares to serve the mirror of a request.
 func toServe(ctx context.Context, m *site.Root, request ServeRequest) (v *serving, err error) {
 	v = &serving{Root: m, request: request, counters: metrics.New(m.Flags.Version)}
+	v.checked.Max = mostChecked
 	if request.Upstream {
 		v.dir = site.Absolute(m.WorkDir, request.Dir)
 		err = job.NoCache(m, v.dir)
@@ -168,9 +170,7 @@ func toServe(ctx context.Context, m *site.Root, request ServeRequest) (v *servin
 		}
 		made.Close()
 	}
-	rules := &servedRules{Root: m, dir: v.dir, checked: sources.Memo[checkedArchive, struct{}]{Max: mostChecked}}
-	opts.Rules = rules
-	opts.Page = newPage(v, rules).serve
+	opts.Rules, opts.Page = v, newPage(v).serve
 	v.handler = server.New(ctx, v.dir, opts)
 	v.counters.Watch(v.handler)
 	v.warnUnindexed(ctx)

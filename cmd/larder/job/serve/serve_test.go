@@ -80,7 +80,7 @@ func TestServedHosts(t *testing.T) {
 // Pages take bounded memory: more are refused while clients are receiving many.
 func TestPagesAreBounded(t *testing.T) {
 	dir := t.TempDir()
-	p := newPage(&serving{dir: dir, handler: server.New(t.Context(), dir, server.Options{})}, nil)
+	p := newPage(&serving{dir: dir, handler: server.New(t.Context(), dir, server.Options{})})
 	p.read = time.Now()
 	get := func() error {
 		return p.serve(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "https://mirror.test/?q=thing", nil))

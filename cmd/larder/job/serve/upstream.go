@@ -26,8 +26,7 @@ import (
 // An upstream is the installation methods of the configuration, as what a served mirror lacks comes from. It is a
 // [server.Upstream], and keeps the mirror within its limit.
 type upstream struct {
-	*site.Root
-	serving *serving
+	*serving
 	renewed time.Duration
 	limit   int64 // of the mirror, in bytes; 0 if there is none
 
@@ -43,7 +42,7 @@ type upstream struct {
 
 // newUpstream returns the upstream of a mirror that is being served.
 func newUpstream(ctx context.Context, m *site.Root, v *serving) (*upstream, error) {
-	u := &upstream{Root: m, serving: v, renewed: v.request.Fresh / 2, limit: v.request.MaxSize}
+	u := &upstream{serving: v, renewed: v.request.Fresh / 2, limit: v.request.MaxSize}
 	u.last = map[sources.PackageID]time.Time{}
 	if u.limit > 0 {
 		m.Flags.Recursive = true // for lock files, which are read again before each removal
@@ -60,7 +59,7 @@ func newUpstream(ctx context.Context, m *site.Root, v *serving) (*upstream, erro
 // locked returns the versions that lock files select: those of the request, and those of the root modules below. It
 // fails if a file is unreadable, because its packages might be removed, and if there are none.
 func (u *upstream) locked(ctx context.Context) (map[sources.Release]bool, error) {
-	paths := u.serving.request.KeepLockedBy
+	paths := u.request.KeepLockedBy
 	if len(paths) == 0 {
 		return nil, nil
 	}
@@ -256,7 +255,7 @@ func (u *upstream) signedArchives(
 // Fetch implements [server.Upstream].
 func (u *upstream) Fetch(ctx context.Context, id sources.PackageID, to *server.Arrival) (err error) {
 	defer func() {
-		u.serving.counters.Fetched(err)
+		u.counters.Fetched(err)
 		u.Output.Forget(id)
 		if err != nil {
 			u.Output.WarnOf(fmt.Errorf("not served: %w", sources.InPackage(id, err)))
