@@ -123,10 +123,7 @@ func (e *execution) checkOther(ctx context.Context) error {
 		return report.Usage(sources.WithHint(err, "%s, or run this init without larder", wayToForesee))
 	}
 	dir := site.Absolute(e.WorkDir, e.command.Dir)
-	if err := e.Machine.CheckDataDir(dir); err != nil {
-		return err
-	}
-	if err := datadir.Check(site.Absolute(dir, e.Machine.DataDir())); err != nil {
+	if err := e.checkDataDirs(ctx, dir, false); err != nil {
 		return err
 	}
 	return e.checkUnprepared(ctx, dir)
@@ -140,7 +137,8 @@ func (e *execution) install(ctx context.Context, next *site.Program, outer []str
 	if err := e.readCommand(); err != nil {
 		return err
 	}
-	if err := e.checkDataDirs(ctx); err != nil {
+	below := e.command.Wrapper || e.Flags.Recursive
+	if err := e.checkDataDirs(ctx, e.WorkDir, below); err != nil {
 		return err
 	}
 	limited := e.restricts()
@@ -172,7 +170,7 @@ func (e *execution) install(ctx context.Context, next *site.Program, outer []str
 		}
 	}
 	if e.got.Load() { // the modules may have brought more
-		if err := e.checkDataDirs(ctx); err != nil {
+		if err := e.checkDataDirs(ctx, e.WorkDir, below); err != nil {
 			return err
 		}
 	}
@@ -204,14 +202,14 @@ func (e *execution) restricts() bool {
 
 // checkDataDirs returns an error if an engine would write elsewhere from one of the data directories
 // that it may use. A program may run engines in all directories below, and get runs in root modules.
-func (e *execution) checkDataDirs(ctx context.Context) error {
-	if err := e.Machine.CheckDataDir(e.WorkDir); err != nil {
+func (e *execution) checkDataDirs(ctx context.Context, dir string, below bool) error {
+	if err := e.Machine.CheckDataDir(dir); err != nil {
 		return err
 	}
-	if e.command.Wrapper || e.Flags.Recursive {
-		return datadir.CheckBelow(ctx, e.WorkDir, e.Machine.DataDir())
+	if below {
+		return datadir.CheckBelow(ctx, dir, e.Machine.DataDir())
 	}
-	return datadir.Check(site.Absolute(e.WorkDir, e.Machine.DataDir()))
+	return datadir.Check(site.Absolute(dir, e.Machine.DataDir()))
 }
 
 // readCommand takes over the flags of the command that determine which providers it
