@@ -54,7 +54,7 @@ func explainMachine(ctx context.Context, s *site.Site, dir string, request Expla
 		s.Output.Fail(ctx, err)
 	}
 	m.all = request.All
-	m.overrideCache()
+	m.noteFlags()
 	m.show()
 	if err != nil || ds.Err() != nil || m.LockProblems.Err() != nil {
 		return cmp.Or(ctx.Err(), error(&report.ToldError{Failed: 1, Of: 1}))
@@ -325,7 +325,6 @@ func (m *setup) addSettings() {
 			})
 		}
 	}
-	all = m.withDefaults(all)
 	if m.Policy != nil {
 		for _, r := range m.Policy.Rules {
 			rule := Setting{
@@ -385,48 +384,41 @@ func (m *setup) shownAs(s cliconfig.Setting) (area, value string) {
 	case "record key":
 		return areaTrust, s.Value
 	case "plugin_cache_dir":
-		return areaCache, s.Value
+		if m.Flags.NoCache {
+			return areaCache, s.Value
+		}
+		return areaCache, cmp.Or(m.CacheRoot(), "no directory is known")
 	case "data directory":
+		return areaDirectories, m.Config.DataDir
+	case "link", "state directory":
 		return areaDirectories, s.Value
 	}
 	return areaOther, s.Value
 }
 
-// withDefaults adds the settings that flags or defaults determine.
-func (m *setup) withDefaults(all []Setting) []Setting {
-	defaults := []Setting{
-		{Area: areaDirectories, Name: "link", Value: string(m.Flags.Link)},
-		{Area: areaDirectories, Name: "data directory", Value: m.Config.DataDir},
-		{Area: areaDirectories, Name: "state directory", Value: cmp.Or(m.Config.StateDir, "none is known")},
+// noteFlags notes among the settings what flags set, and the defaults of some that nothing sets.
+func (m *setup) noteFlags() {
+	note := func(flag, name, value string) {
+		m.Config.Override(cliconfig.Setting{Name: name, Value: value, From: cliconfig.Place{By: m.named(flag)}})
+	}
+	switch {
+	case m.Flags.NoCache:
+		note("no-cache", "plugin_cache_dir", "none")
+	case m.Flags.Cache != "":
+		note("cache", "plugin_cache_dir", m.Flags.Cache)
 	}
 	if m.Flags.Link != sources.LinkAuto {
-		defaults[0].From = m.named("link")
+		note("link", "link", string(m.Flags.Link))
 	}
-	if !m.Flags.NoCache {
-		defaults = append(defaults, Setting{Area: areaCache, Name: "plugin_cache_dir", Value: cmp.Or(m.CacheRoot(), "no directory is known")})
-	}
-	if m.Config.RecordKey == "" {
-		defaults = append(defaults, Setting{Area: areaTrust, Name: "record key", Value: "this user's"})
-	}
-	for _, s := range defaults {
-		if i := slices.IndexFunc(all, func(old Setting) bool { return old.Name == s.Name }); i >= 0 {
-			all[i].Value = s.Value
-			continue
+	for _, s := range []cliconfig.Setting{
+		{Name: "link", Value: string(m.Flags.Link)}, {Name: "data directory"},
+		{Name: "state directory", Value: cmp.Or(m.Config.StateDir, "none is known")},
+		{Name: "plugin_cache_dir"}, {Name: "record key", Value: "this user's"},
+	} {
+		if _, set := m.Config.Setting(s.Name, ""); !set {
+			s.From.By = "default"
+			m.Config.Override(s)
 		}
-		s.From = cmp.Or(s.From, "default")
-		all = append(all, s)
-	}
-	return all
-}
-
-// overrideCache notes the flags for the plugin cache among the settings.
-func (m *setup) overrideCache() {
-	set := cliconfig.Setting{Name: "plugin_cache_dir", Value: m.Flags.Cache, From: cliconfig.Place{By: m.named("cache")}}
-	if m.Flags.NoCache {
-		set.Value, set.From.By = "none", m.named("no-cache")
-	}
-	if set.Value != "" {
-		m.Config.Override(set)
 	}
 }
 
