@@ -31,8 +31,8 @@ func ShowConfig(ctx context.Context, s *site.Site, flags []cliconfig.Input) erro
 	var b strings.Builder
 	fmt.Fprintf(&b, "Files that Larder reads, in this order, if the engine is %s:\n\n%s\nVariables:\n\n%s",
 		m.Chosen.Engine, ui.Indented(files), &variables)
-	b.WriteString("\nA flag overrides a variable, and a variable overrides a file. larder explain shows what is set here, " +
-		"where, and what it overrides. More in docs/configuration.md.\n")
+	b.WriteString("\nA flag overrides a variable, and a variable overrides a file. " +
+		"larder explain shows what is set here, where, and what it overrides. More in docs/configuration.md.\n")
 	s.Output.ShowPage(b.String(), m.objects...)
 	return nil
 }

@@ -89,8 +89,8 @@ func gravity(d report.Finding) int {
 	return slices.Index([]report.Severity{report.Broken, report.Risky, report.Healthy}, d.Severity)
 }
 
-// add adds a finding, by default a warning. It skips a finding that is equal to an earlier one, or that contains the text
-// of an earlier error.
+// add adds a finding, by default a warning. It skips one that is equal to an earlier one, or that contains the text of
+// an earlier error.
 func (c *checkup) add(d report.Finding) {
 	d.Area, d.Severity = c.area, cmp.Or(d.Severity, report.Risky)
 	known := slices.ContainsFunc(c.all, func(e report.Finding) bool {

@@ -125,8 +125,8 @@ func exposed(ctx context.Context, c *checkup) {
 	}
 }
 
-// guard adds a trap if other users can replace a file or a directory. Foreign reports whether the owner of a file is one
-// of them, and fix is for what no command changes.
+// guard adds a trap if other users can replace a file or a directory. Foreign reports whether the owner of a file is
+// one of them, and fix is for what no command changes.
 func (c *checkup) guard(trap, path, what string, foreign func(fs.FileInfo) bool, fix string) {
 	e := site.ExposureOf(site.Resolve(path), foreign)
 	if e.At == "" || !site.Exists(path) {
@@ -142,7 +142,8 @@ func (c *checkup) guard(trap, path, what string, foreign func(fs.FileInfo) bool,
 func (c *checkup) pathBeforeEngines(ctx context.Context) []string {
 	dirs := filepath.SplitList(c.Machine.Path())
 	first := slices.IndexFunc(dirs, func(dir string) bool {
-		return slices.ContainsFunc(c.EnginePrograms(ctx), func(p site.EngineProgram) bool { return filepath.Dir(p.Path) == filepath.Clean(dir) })
+		isThere := func(p site.EngineProgram) bool { return filepath.Dir(p.Path) == filepath.Clean(dir) }
+		return slices.ContainsFunc(c.EnginePrograms(ctx), isThere)
 	})
 	return dirs[:max(first, 0)]
 }

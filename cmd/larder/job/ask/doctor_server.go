@@ -63,7 +63,8 @@ func ExamineServer(ctx context.Context, s *site.Site, typed, address string) err
 	}
 	from := m.Registry()
 	if at.place != "" {
-		from, err = m.Remote(at.place, func() (sources.Source, error) { return m.Browser(ctx, site.PlaceRequest{Place: at.place}) })
+		open := func() (sources.Source, error) { return m.Browser(ctx, site.PlaceRequest{Place: at.place}) }
+		from, err = m.Remote(at.place, open)
 	}
 	if err != nil {
 		return err
@@ -96,8 +97,10 @@ func readServer(typed string) (examinedServer, error) {
 	case !isURL && err == nil && (strings.ContainsAny(typed, ".:") || host == "localhost"):
 		return examinedServer{host: host}, nil
 	}
-	err = errors.New("larder doctor takes the https URL of a mirror or the host of a registry") // the argument may have a secret
-	return examinedServer{}, sources.WithHint(err, "for a mirror on this machine, use larder mirror verify DIR; for a provider, use larder explain ADDRESS")
+	// The argument may have a secret.
+	err = errors.New("larder doctor takes the https URL of a mirror or the host of a registry")
+	const hint = "for a mirror on this machine, use larder mirror verify DIR; for a provider, use larder explain ADDRESS"
+	return examinedServer{}, sources.WithHint(err, hint)
 }
 
 // sameBase reports whether two base URLs are the same, apart from a slash at their end.
@@ -105,7 +108,9 @@ func sameBase(a, b string) bool { return strings.TrimSuffix(a, "/") == strings.T
 
 // toTry returns the providers to try, in order: the one with the address, or those that are required here and that the
 // server may be asked for, or else one of HashiCorp's, which everybody knows.
-func toTry(ctx context.Context, m *site.Root, at examinedServer, address string) (some []sources.Requirement, err error) {
+func toTry(
+	ctx context.Context, m *site.Root, at examinedServer, address string,
+) (some []sources.Requirement, err error) {
 	if address != "" {
 		if bare, _, _ := sources.CutVersion(address); at.place == "" && strings.Count(bare, "/") == 1 {
 			address = string(at.host) + "/" + address
@@ -153,8 +158,8 @@ func mayAsk(m *site.Root, at examinedServer, p sources.Provider) bool {
 	return true
 }
 
-// tryServer requests the providers until the server has one, and then its package for this platform and the beginning of
-// the archive. A server may have none of them, unless the user asks about one.
+// tryServer requests the providers until the server has one, and then its package for this platform and the beginning
+// of the archive. A server may have none of them, unless the user asks about one.
 func tryServer(
 	ctx context.Context, m *site.Root, from sources.Source, at examinedServer, all []sources.Requirement, named bool,
 ) report.Finding {
@@ -174,14 +179,17 @@ func tryServer(
 		}
 		return d
 	}
-	d.Severity, d.Text = report.Risky, fmt.Sprintf("%s answers, but has none of the providers that were tried: %s", at, names(absent))
+	d.Severity = report.Risky
+	d.Text = fmt.Sprintf("%s answers, but has none of the providers that were tried: %s", at, names(absent))
 	why = sources.WithHint(m.Explain(why), "add a provider that it should have: larder doctor %s NAMESPACE/TYPE", at)
 	d.Hints = sources.Hints(why)
 	return d
 }
 
 // tryProvider requests the newest allowed version of a provider.
-func tryProvider(ctx context.Context, m *site.Root, from sources.Source, r sources.Requirement) (id sources.PackageID, err error) {
+func tryProvider(
+	ctx context.Context, m *site.Root, from sources.Source, r sources.Requirement,
+) (id sources.PackageID, err error) {
 	listing, err := from.Versions(ctx, r.Provider)
 	if err != nil {
 		return id, err

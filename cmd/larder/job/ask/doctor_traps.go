@@ -39,7 +39,8 @@ var traps = map[string]struct {
 	"no-exec":              {report.Broken, "engines can't start providers there"},
 	"no-hash-for-platform": {report.Broken, "engines refuse the packages for this platform"},
 	"not-executable":       {report.Broken, "engines link the package, and then fail to start the provider"},
-	"path-writable":        {why: "others can choose programs that run instead of terraform and tofu; doctor doesn't run these"},
+	"path-writable": {why: "others can choose programs that run instead of terraform and tofu; " +
+		"doctor doesn't run these"},
 	"shim-bypassed":        {why: "the engine runs without larder"},
 	"unread-configuration": {},
 	"unsearched-directory": {},
@@ -84,7 +85,8 @@ func fallbackWins(ctx context.Context, c *checkup) {
 			}
 			var both []sources.Provider
 			for _, r := range c.required {
-				if site.Applies(m, r.Provider) && site.Applies(direct, r.Provider) && (m.Path == "" || c.hasAny(ctx, m.Path, r.Provider)) {
+				has := m.Path == "" || c.hasAny(ctx, m.Path, r.Provider)
+				if has && site.Applies(m, r.Provider) && site.Applies(direct, r.Provider) {
 					both = append(both, r.Provider)
 				}
 			}
@@ -117,7 +119,8 @@ func readMirrors(ctx context.Context, c *checkup) {
 		for _, s := range strays {
 			hint := "move or rename it, so that its path is HOST/NAMESPACE/TYPE/VERSION/OS_ARCH"
 			if strings.Contains(s.Reason, "0.12") {
-				hint = fmt.Sprintf("larder import %s --to %s --namespace terraform.local/local", c.word(dir), c.word(dir+"-imported"))
+				to := c.word(dir + "-imported")
+				hint = fmt.Sprintf("larder import %s --to %s --namespace terraform.local/local", c.word(dir), to)
 			}
 			if !s.Leaves { // the installation warns about the others
 				c.caught("ignored-file", report.At(s.Path, 0), hint, "%s", s)

@@ -32,8 +32,8 @@ func (q *question) advice(w installer.Candidate) (all []Advice) {
 	return all
 }
 
-// change returns the constraints that exclude a version, changed as little as possible so that it is chosen. If they allow
-// it, it returns one that requires exactly this version.
+// change returns the constraints that exclude a version, changed as little as possible so that it is chosen. If they
+// allow it, it returns one that requires exactly this version.
 func (q *question) change(v sources.Version) (all []Advice) {
 	var offered []sources.Version
 	for _, c := range q.candidates() {
@@ -79,8 +79,8 @@ func (q *question) edit(at sources.Origin, v sources.Version, constraint, what s
 // mostTries limits how many versions are queried for one that can be installed.
 const mostTries = 5
 
-// adviseOther returns what to change if the package of the version that an upgrade chooses can't be installed: to another
-// allowed version, or else to one that the constraints exclude.
+// adviseOther returns what to change if the package of the version that an upgrade chooses can't be installed: to
+// another allowed version, or else to one that the constraints exclude.
 func (q *question) adviseOther(ctx context.Context) []Advice {
 	usable := slices.DeleteFunc(q.candidates(), func(c installer.Candidate) bool {
 		return c.Excluded != nil || q.lacks(c.Version) != ""

@@ -207,7 +207,9 @@ func (q *question) describeOthers(ctx context.Context, e *Explanation) {
 		q.addExcluded(e, w)
 	}
 	if !found && asks {
-		e.Newer = append(e.Newer, Excluded{Versions: []string{q.asked.String()}, Rule: string(installer.NotOffered), Why: "no source has this version"})
+		e.Newer = append(e.Newer, Excluded{
+			Versions: []string{q.asked.String()}, Rule: string(installer.NotOffered), Why: "no source has this version",
+		})
 	}
 	excluded, is := errors.AsType[*installer.ExcludedError](q.install.err)
 	switch {

@@ -61,7 +61,7 @@ type Explanation struct {
 	Because      string `json:"engine_reason"`
 
 	Required  []Constraint   `json:"required"`
-	Unread    string         `json:"unread,omitempty"`    // why the answer is incomplete: what of the root module can't be read
+	Unread    string         `json:"unread,omitempty"`    // why it is incomplete: what of the root module can't be read
 	Unmanaged string         `json:"unmanaged,omitempty"` // why no package of it is installed
 	Locked    string         `json:"locked,omitempty"`
 	LockedAt  report.Place   `json:"locked_at,omitzero"`
@@ -124,7 +124,9 @@ func (q *question) show(e Explanation, all bool) {
 
 // requiredItems lists the constraints with their places, those that allow any version last.
 func (e Explanation) requiredItems() (rows []report.Item) {
-	slices.SortStableFunc(e.Required, func(a, b Constraint) int { return min(1, len(b.Constraint)) - min(1, len(a.Constraint)) })
+	slices.SortStableFunc(e.Required, func(a, b Constraint) int {
+		return min(1, len(b.Constraint)) - min(1, len(a.Constraint))
+	})
 	for _, c := range e.Required {
 		rows = append(rows, report.ItemOf(cmp.Or(c.Constraint, "any version"), c.Place.String(), c.Module))
 	}

@@ -28,7 +28,7 @@ type OutdatedRequest struct {
 type standing struct {
 	Provider string        `json:"provider"`
 	Locked   string        `json:"locked,omitempty"`  // empty if no version is locked
-	Allowed  string        `json:"allowed,omitempty"` // the newest version that the constraints allow; empty if they allow none
+	Allowed  string        `json:"allowed,omitempty"` // the newest version that the constraints allow, if any
 	Newest   string        `json:"newest,omitempty"`  // the newest release, or pre-release if there are only these
 	Refused  bool          `json:"refused,omitempty"` // the constraint or the policy refuses the locked version
 	Bar      installer.Bar `json:"excluded_by,omitempty"`
@@ -66,7 +66,8 @@ type Outdated struct {
 // why describes what excludes the newest version: a constraint with its place, or another rule.
 func (d Outdated) why() string {
 	text := map[installer.Bar]string{
-		installer.Excluded: "the policy", installer.LockedOut: "the lock file", installer.Prereleased: "the rule for pre-releases",
+		installer.Excluded: "the policy", installer.LockedOut: "the lock file",
+		installer.Prereleased: "the rule for pre-releases",
 	}[d.Bar]
 	if d.Constraint != "" {
 		text = strconv.Quote(d.Constraint)
@@ -224,7 +225,9 @@ func (o *outdating) at(ctx context.Context, dir string, out *report.Output) (sho
 }
 
 // compare compares the locked version of a provider with those that a source lists.
-func (o *outdating) compare(ctx context.Context, m *site.Root, source sources.Source, r sources.Requirement) (Outdated, error) {
+func (o *outdating) compare(
+	ctx context.Context, m *site.Root, source sources.Source, r sources.Requirement,
+) (Outdated, error) {
 	listing, err := source.Versions(ctx, r.Provider)
 	for _, warning := range listing.Warnings {
 		o.WarnOnce(r.Provider.String() + ": " + warning)
@@ -300,8 +303,8 @@ func (d *Outdated) explain(r sources.Requirement, c installer.Candidate) {
 	}
 }
 
-// show shows the rows, those that can be upgraded first, and counts each provider by its greatest rank. Root modules with
-// the same standing of a provider share a row.
+// show shows the rows, those that can be upgraded first, and counts each provider by its greatest rank. Root modules
+// with the same standing of a provider share a row.
 func (o *outdating) show() {
 	var all []Outdated
 	t, ranks := &o.sum, map[string]rank{}

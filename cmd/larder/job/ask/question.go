@@ -128,7 +128,7 @@ func (q *question) readRoot(ctx context.Context) {
 	q.root.StateUnread, q.root.Elsewhere, q.root.Requirements = tree.StateUnread, tree.Elsewhere, tree.Requirements
 }
 
-// cannotRead notes what is unknown, because a part of the root module can't be read. Install fails for the first reason.
+// cannotRead notes what is unknown because a part of the root module can't be read. Install fails for the first reason.
 func (q *question) cannotRead(reason, unknown string) {
 	q.unread = cmp.Or(q.unread, reason)
 	q.unknown = append(q.unknown, unknown)
@@ -143,7 +143,8 @@ func (q *question) readAddress(typed string) error {
 		return report.Usage(err)
 	}
 	if p.BuiltIn() {
-		return report.Usage(fmt.Errorf("%s is a part of %s: it has no versions, and nothing is installed", p, q.Config.Engine))
+		const text = "%s is a part of %s: it has no versions, and nothing is installed"
+		return report.Usage(fmt.Errorf(text, p, q.Config.Engine))
 	}
 	if versioned {
 		if q.asked, err = sources.ParseVersion(version); err != nil {
@@ -228,7 +229,7 @@ func (q *question) ask(ctx context.Context) (err error) {
 	return nil
 }
 
-// newestOf returns the newest release, or the newest pre-release if there is no release. It is zero if there is neither.
+// newestOf returns the newest release, or else the newest pre-release. It is zero if there is neither.
 func newestOf(all []sources.Version) sources.Version {
 	if newest, ok := (sources.Constraints{}).Newest(all); ok || len(all) == 0 {
 		return newest

@@ -364,7 +364,8 @@ func (m *setup) addSettings() {
 // show have no area.
 func (m *setup) shownAs(s cliconfig.Setting) (area, value string) {
 	switch s.Name {
-	case "CLI configuration", "Larder's own configuration", "passwords for archives", "provider_installation", "https_proxy", "http_proxy", "no_proxy":
+	case "CLI configuration", "Larder's own configuration", "passwords for archives", "provider_installation",
+		"https_proxy", "http_proxy", "no_proxy":
 		return "", ""
 	case "host":
 		var services []string
@@ -373,8 +374,9 @@ func (m *setup) shownAs(s cliconfig.Setting) (area, value string) {
 		}
 		slices.Sort(services)
 		return areaHosts, strings.Join(services, ", ")
-	case "credentials", "credentials_helper", "password", "ca_file", "client_certificate", "client_key", "headers", "send_token_to_archives",
-		"oci_credentials", "discover_ambient_credentials", "docker_style_config_files", "docker_credentials_helper":
+	case "credentials", "credentials_helper", "password", "ca_file", "client_certificate", "client_key", "headers",
+		"send_token_to_archives", "oci_credentials", "discover_ambient_credentials", "docker_style_config_files",
+		"docker_credentials_helper":
 		return areaHosts, s.Value
 	case "dev_overrides", "runs already":
 		p, _ := sources.ParseStoredProvider(s.Of) // which it is
@@ -425,7 +427,8 @@ func (m *setup) noteFlags() {
 // named returns the variable or the flag that sets a flag.
 func (m *setup) named(name string) string {
 	variable := cliconfig.FlagVariable(name)
-	if slices.ContainsFunc(m.flags, func(in cliconfig.Input) bool { return in.Name == variable && in.State != "" && in.Fault == "" }) {
+	sets := func(in cliconfig.Input) bool { return in.Name == variable && in.State != "" && in.Fault == "" }
+	if slices.ContainsFunc(m.flags, sets) {
 		return variable
 	}
 	return fmt.Sprintf("--%s", name)

@@ -107,11 +107,13 @@ func Versions(ctx context.Context, s *site.Site, request VersionsRequest) error 
 	s.Ask()
 	if job.IsPathForm(request.Address) {
 		err := fmt.Errorf("larder versions takes a provider, not the path %s", request.Address)
-		return report.Usage(sources.WithHint(err, "write [HOST/]NAMESPACE/TYPE, such as hashicorp/random; --chdir chooses the root module"))
+		const hint = "write [HOST/]NAMESPACE/TYPE, such as hashicorp/random; --chdir chooses the root module"
+		return report.Usage(sources.WithHint(err, hint))
 	}
 	if _, _, versioned := sources.CutVersion(request.Address); versioned {
 		err := fmt.Errorf("larder versions takes a provider without a version, not %s", request.Address)
-		return report.Usage(sources.WithHint(err, "larder explain %s shows why the version is chosen or not", site.ShellQuoted(request.Address)))
+		address := site.ShellQuoted(request.Address)
+		return report.Usage(sources.WithHint(err, "larder explain %s shows why the version is chosen or not", address))
 	}
 	q, done, err := newQuestion(ctx, s, s.WorkDir, request.Address)
 	if err != nil {
@@ -126,7 +128,8 @@ func Versions(ctx context.Context, s *site.Site, request VersionsRequest) error 
 	if platforms := s.Flags.Platforms; len(platforms) > 0 {
 		q.addDetails(ctx, all[:min(len(all), mostDetails)])
 		all = slices.DeleteFunc(all, func(r Release) bool {
-			return slices.ContainsFunc(platforms, func(p sources.Platform) bool { return !slices.Contains(r.Platforms, p.String()) })
+			lacks := func(p sources.Platform) bool { return !slices.Contains(r.Platforms, p.String()) }
+			return slices.ContainsFunc(platforms, lacks)
 		})
 	}
 	shown := all
@@ -160,7 +163,8 @@ func (q *question) tellReleases(sum Releases, selected []Release) {
 		parts = append(parts, fmt.Sprintf("%q allows %d", q.req.Constraints, allowed))
 	}
 	if rule, ok := q.Policy.SignedBy(q.req.Provider); ok {
-		parts = append(parts, fmt.Sprintf("signatures not verified, which %s at %s requires", rule.Setting, q.Brief(rule.Place())))
+		const text = "signatures not verified, which %s at %s requires"
+		parts = append(parts, fmt.Sprintf(text, rule.Setting, q.Brief(rule.Place())))
 	}
 	if len(parts) > 0 {
 		q.Output.Say("%s", strings.Join(parts, "; "))

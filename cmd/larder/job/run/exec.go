@@ -119,7 +119,9 @@ func (e *execution) findProgram(name string) (path string, err error) {
 // checkOther checks that an engine may run a command for which nothing is installed.
 func (e *execution) checkOther(ctx context.Context) error {
 	if e.command.Unforeseen != "" && e.restricts() {
-		err := fmt.Errorf("%s installs providers that larder can't check beforehand, so flags such as --require-signed have no effect on them", e.command.Unforeseen)
+		const text = "%s installs providers that larder can't check beforehand, " +
+			"so flags such as --require-signed have no effect on them"
+		err := fmt.Errorf(text, e.command.Unforeseen)
 		return report.Usage(sources.WithHint(err, "%s, or run this init without larder", wayToForesee))
 	}
 	dir := site.Absolute(e.WorkDir, e.command.Dir)
@@ -130,7 +132,8 @@ func (e *execution) checkOther(ctx context.Context) error {
 }
 
 // wayToForesee is a hint for an init that is [programs.Invocation.Unforeseen].
-const wayToForesee = "correct the flags of init, or instead of -from-module, copy the configuration into the directory first"
+const wayToForesee = "correct the flags of init, or instead of -from-module, " +
+	"copy the configuration into the directory first"
 
 // install installs the providers that the command requires, and makes the command use them.
 func (e *execution) install(ctx context.Context, next *site.Program, outer []string) error {
@@ -158,7 +161,8 @@ func (e *execution) install(ctx context.Context, next *site.Program, outer []str
 		}
 	}
 	if e.request.Unconfined && limited {
-		err := errors.New("a policy, or a flag such as --require-signed, restricts which providers init may install, so --unconfined can't be used")
+		err := errors.New("a policy, or a flag such as --require-signed, restricts which providers init may install, " +
+			"so --unconfined can't be used")
 		return report.Usage(sources.WithHint(err, "add the provider to required_providers: larder then installs it"))
 	}
 	if e.command.Unforeseen == "" { // otherwise, shims run the engine without preparation too
@@ -174,11 +178,7 @@ func (e *execution) install(ctx context.Context, next *site.Program, outer []str
 			return err
 		}
 	}
-	if len(e.deferred) > 0 {
-		slices.Sort(e.deferred)
-		e.Output.Warn("%s: skipped until the program runs init there: cannot determine whether to use terraform or tofu", ui.Some(e.deferred, 5))
-		e.Output.Hint(`to prepare now, choose with --engine, or with engine = "terraform" or "tofu" in %s`, cliconfig.CheckoutFile)
-	}
+	e.warnDeferred()
 	switch {
 	case e.Flags.DryRun:
 		return nil
@@ -217,20 +217,23 @@ func (e *execution) checkDataDirs(ctx context.Context, dir string, below bool) e
 func (e *execution) readCommand() error {
 	in := e.command
 	if in.ProviderCache != "" && (in.Wrapper || e.request.AsShim) { // terragrunt runs the engine
-		err := fmt.Errorf("%s: terragrunt's provider cache can't be used together with larder exec or a shim: it would replace the providers that larder has installed", in.ProviderCache)
-		return report.Usage(sources.WithHint(err, "turn the provider cache off: larder downloads each provider only once without it"))
+		const text = "%s: terragrunt's provider cache can't be used together with larder exec or a shim: " +
+			"it would replace the providers that larder has installed"
+		const hint = "turn the provider cache off: larder downloads each provider only once without it"
+		return report.Usage(sources.WithHint(fmt.Errorf(text, in.ProviderCache), hint))
 	}
 	if err := e.Runs(in.Engine); err != nil {
 		return err
 	}
-	if err := job.UseMirrors(e.Installation.Site, "--plugin-dir", e.request.PluginDirs); err != nil { // the engine records them
+	dirs := e.request.PluginDirs // the engine records them
+	if err := job.UseMirrors(e.Installation.Site, "--plugin-dir", dirs); err != nil {
 		return err
 	}
 	e.WorkDir = site.Absolute(e.WorkDir, in.Dir)
 	e.Flags.Upgrade = e.Flags.Upgrade || in.Upgrade
-	e.Reading = site.Reading{Line: &e.command, Release: e.terraformRelease, Get: e.get, Empty: in.Wrapper || e.Flags.Recursive}
-	if in.KeepModules || e.Flags.DryRun {
-		e.Reading.Get = nil
+	e.Reading = site.Reading{Line: &e.command, Release: e.terraformRelease, Empty: in.Wrapper || e.Flags.Recursive}
+	if !in.KeepModules && !e.Flags.DryRun {
+		e.Reading.Get = e.get
 	}
 	e.Quiet, e.Installed, e.Defers = !e.Flags.DryRun, e.use, e.leave
 	e.ReadOnlyLock = e.request.ReadOnlyLock || in.ReadOnlyLock
@@ -261,6 +264,18 @@ func (e *execution) leave(m *site.Root) bool {
 	return true
 }
 
+// warnDeferred names the root modules that are left to the shims.
+func (e *execution) warnDeferred() {
+	if len(e.deferred) == 0 {
+		return
+	}
+	slices.Sort(e.deferred)
+	const text = "%s: skipped until the program runs init there: cannot determine whether to use terraform or tofu"
+	e.Output.Warn(text, ui.Some(e.deferred, 5))
+	const hint = `to prepare now, choose with --engine, or with engine = "terraform" or "tofu" in %s`
+	e.Output.Hint(hint, cliconfig.CheckoutFile)
+}
+
 // use takes the packages of the root module in which an engine runs into its view. With a lock file
 // that must not change, each package must have its hash there: engines accept a changed package if
 // the lock file has hashes of archives only.
@@ -271,7 +286,8 @@ func (e *execution) use(m *site.Root, root *installer.Root, result *installer.Re
 	for _, o := range result.Packages {
 		id := o.Package.ID
 		if locked, _ := root.Lock.Entry(id.Provider); root.ReadOnlyLock && !slices.Contains(locked.Hashes, o.Package.H1) {
-			err := fmt.Errorf("%s: %s %s: the lock file has no hash of the installed package", m.LockPath, id.Provider, id.Version)
+			const text = "%s: %s %s: the lock file has no hash of the installed package"
+			err := fmt.Errorf(text, m.LockPath, id.Provider, id.Version)
 			errs = append(errs, sources.WithHint(err, "run %s, and keep the lock file", e.Again("lock", id.Platform)))
 		}
 		if m.Dir == e.WorkDir {
@@ -319,7 +335,8 @@ func (e *execution) get(ctx context.Context, m *site.Root, tree *modules.Tree, u
 	program, err := e.engineProgram(m.Config.Engine)
 	if err != nil {
 		err = fmt.Errorf("cannot install the modules: PATH has no %s", m.Config.Engine)
-		return sources.WithHint(err, "install it, choose the other engine with --engine, or run terraform get or tofu get first")
+		const hint = "install it, choose the other engine with --engine, or run terraform get or tofu get first"
+		return sources.WithHint(err, hint)
 	}
 	if err := errors.Join(datadir.CheckRepository(m.Dir), datadir.CheckOwn(m.Dir, m.Config.DataDir)); err != nil {
 		return err
@@ -350,11 +367,14 @@ func (e *execution) get(ctx context.Context, m *site.Root, tree *modules.Tree, u
 	}
 	m.Out.Say("installing modules: %s get", m.Config.Engine)
 	get := exec.CommandContext(ctx, program, args...)
-	get.Env = e.Machine.With(map[string]string{"TF_CLI_ARGS": "", "TF_CLI_ARGS_get": strings.Join(variables, " "), "PATH": path})
+	get.Env = e.Machine.With(map[string]string{
+		"TF_CLI_ARGS": "", "TF_CLI_ARGS_get": strings.Join(variables, " "), "PATH": path,
+	})
 	if output, err := get.CombinedOutput(); err != nil {
 		lines := strings.Split(strings.TrimSpace(string(output)), "\n")
 		err = fmt.Errorf("%s get: %w\n%s", m.Config.Engine, err, strings.Join(lines[max(0, len(lines)-maxGetLines):], "\n"))
-		return sources.WithHint(err, "if init alone succeeds, let it install the modules and providers: larder exec --unconfined")
+		const hint = "if init alone succeeds, let it install the modules and providers: larder exec --unconfined"
+		return sources.WithHint(err, hint)
 	}
 	return nil
 }
@@ -414,8 +434,8 @@ func (e *execution) withoutMercurial() (path string, done func(), err error) {
 
 const noMercurial = "larder exec does not run Mercurial: run terraform get or tofu get yourself"
 
-// checkUnprepared returns an error if the policy doesn't allow an engine's command in dir, for which nothing is installed.
-// Without a policy, it reads only the files that could have one.
+// checkUnprepared returns an error if the policy doesn't allow an engine's command in dir, for which nothing is
+// installed. Without a policy, it reads only the files that could have one.
 func (e *execution) checkUnprepared(ctx context.Context, dir string) error {
 	files, err := e.FilesFor(dir)
 	if err != nil {
@@ -440,11 +460,12 @@ func (e *execution) checkUnprepared(ctx context.Context, dir string) error {
 	case !about:
 		return nil
 	case e.command.Unforeseen != "":
-		err := fmt.Errorf("%s installs providers that larder can't check beforehand, which the policy (%s) forbids", e.command.Unforeseen, rule.Place())
-		return sources.WithHint(err, wayToForesee)
+		const text = "%s installs providers that larder can't check beforehand, which the policy (%s) forbids"
+		return sources.WithHint(fmt.Errorf(text, e.command.Unforeseen, rule.Place()), wayToForesee)
 	case e.command.Downloads != "":
-		err := fmt.Errorf("%s downloads providers that larder can't check beforehand, which the policy (%s) forbids", e.command.Downloads, rule.Place())
-		return sources.WithHint(err, "%s and larder mirror sync download only what the policy allows", e.Again("lock"))
+		const text = "%s downloads providers that larder can't check beforehand, which the policy (%s) forbids"
+		const hint = "%s and larder mirror sync download only what the policy allows"
+		return sources.WithHint(fmt.Errorf(text, e.command.Downloads, rule.Place()), hint, e.Again("lock"))
 	case e.command.NoProviders:
 		return nil
 	}

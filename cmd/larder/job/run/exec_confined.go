@@ -20,9 +20,10 @@ var (
 		`provider (\S+/\S+): no available releases match the given constraints`)
 )
 
-// unforeseen is the answer to a confined init that has failed. If init requires a provider that Larder hasn't installed,
-// it returns an error, or reports that the whole command can succeed in a second run: init has installed modules and
-// recorded its backend, so Larder knows more now. It returns neither if the end of init's output names no provider.
+// unforeseen is the answer to a confined init that has failed. If init requires a provider that Larder hasn't
+// installed, it returns an error, or reports that the whole command can succeed in a second run: init has installed
+// modules and recorded its backend, so Larder knows more now. It returns neither if the end of init's output names no
+// provider.
 func (e *execution) unforeseen(ctx context.Context, output string, limited bool) (again bool, err error) {
 	text := strings.Join(strings.Fields(escapes.ReplaceAllString(output, "")), " ")
 	seen, known := map[sources.Provider]bool{}, 0
@@ -42,9 +43,13 @@ func (e *execution) unforeseen(ctx context.Context, output string, limited bool)
 		case limited:
 			err = sources.WithHint(err, "add it to required_providers: larder then checks and installs it")
 		case e.request.AsShim:
-			err = sources.WithHint(err, "run larder exec --unconfined -- %s init, with the same arguments, or run %s, which is the engine without larder", e.command.Engine, e.program)
+			const hint = "run larder exec --unconfined -- %s init, with the same arguments, " +
+				"or run %s, which is the engine without larder"
+			err = sources.WithHint(err, hint, e.command.Engine, e.program)
 		default:
-			err = sources.WithHint(err, "add --unconfined: larder exec --unconfined -- %s init, with the same arguments; or run it without larder", e.command.Engine)
+			const hint = "add --unconfined: larder exec --unconfined -- %s init, with the same arguments; " +
+				"or run it without larder"
+			err = sources.WithHint(err, hint, e.command.Engine)
 		}
 		errs = append(errs, err)
 	}

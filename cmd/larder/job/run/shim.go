@@ -25,7 +25,8 @@ type ShimRequest struct {
 func PutShims(s *site.Site, request ShimRequest) error {
 	dir := site.Absolute(s.WorkDir, request.Dir)
 	if info, err := os.Stat(dir); err == nil && !info.IsDir() {
-		return sources.WithHint(fmt.Errorf("%s is not a directory", request.Dir), "name a directory for the shims, created if missing")
+		err := fmt.Errorf("%s is not a directory", request.Dir)
+		return sources.WithHint(err, "name a directory for the shims, created if missing")
 	}
 	larder, err := ownPath(s.WorkDir)
 	if err != nil {

@@ -105,7 +105,8 @@ func shimScript(s *site.Site, path, larder string) (engine sources.Engine, scrip
 	}
 	if engine == "" {
 		err := fmt.Errorf("%s is not terraform or tofu", path)
-		return "", "", report.Usage(sources.WithHint(err, "name the program of an engine: larder shim --engine-path /usr/bin/terraform DIR"))
+		const hint = "name the program of an engine: larder shim --engine-path /usr/bin/terraform DIR"
+		return "", "", report.Usage(sources.WithHint(err, hint))
 	}
 	if _, err := site.LookPath(path); err != nil {
 		return "", "", err
@@ -113,7 +114,8 @@ func shimScript(s *site.Site, path, larder string) (engine sources.Engine, scrip
 	if site.IsLarder(path, larder) || site.IsScript(path) {
 		return "", "", sources.WithHint(fmt.Errorf("%s is a shim itself", path), "name the program of an engine")
 	}
-	return engine, programs.ShimScript(s.Machine, []string{larder, "exec", "--as-shim", "--engine-path", path, "--", string(engine)}), nil
+	line := []string{larder, "exec", "--as-shim", "--engine-path", path, "--", string(engine)}
+	return engine, programs.ShimScript(s.Machine, line), nil
 }
 
 // checkShims returns an error if another user can put programs into the directory of shims, which
@@ -219,8 +221,8 @@ func (w wantedShim) put(dir *disk.Dir) error {
 	return nil
 }
 
-// readShim returns the target of a link to this larder, or to one that has been removed, the path of a copy, or the text of
-// a script that larder has written. It returns "" if nothing is at path, and an error for anything else.
+// readShim returns the target of a link to this larder, or to one that has been removed, the path of a copy, or the
+// text of a script that larder has written. It returns "" if nothing is at path, and an error for anything else.
 func readShim(path, larder string) (string, error) {
 	if _, err := os.Lstat(path); errors.Is(err, fs.ErrNotExist) {
 		return "", nil

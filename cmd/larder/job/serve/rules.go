@@ -32,7 +32,9 @@ const mostChecked = 20_000
 func forbidden(err error) error { return fmt.Errorf("%w: %w", server.ErrForbidden, err) }
 
 // Allowed implements [server.Rules].
-func (v *serving) Allowed(ctx context.Context, p sources.Provider, versions []sources.Version) (allowed []sources.Version, err error) {
+func (v *serving) Allowed(
+	ctx context.Context, p sources.Provider, versions []sources.Version,
+) (allowed []sources.Version, err error) {
 	if err := v.Policy.CheckProvider(p); err != nil {
 		return nil, forbidden(err)
 	}
@@ -68,7 +70,9 @@ func (v *serving) shown(ctx context.Context, all []builder.Entry) (some []builde
 
 // Check implements [server.Rules]. It hashes an archive once that has changed since it was stored, and one that must be
 // signed if someone else may have put it there.
-func (v *serving) Check(ctx context.Context, id sources.PackageID, f *os.File, info fs.FileInfo, stated []sources.Hash) error {
+func (v *serving) Check(
+	ctx context.Context, id sources.PackageID, f *os.File, info fs.FileInfo, stated []sources.Hash,
+) error {
 	key := checkedArchive{id, disk.Print(f.Name(), info), fmt.Sprint(stated)}
 	_, err := v.checked.Get(ctx, key, func() (struct{}, error) {
 		return struct{}{}, v.check(ctx, id, f, info, stated)
@@ -80,7 +84,9 @@ func (v *serving) Check(ctx context.Context, id sources.PackageID, f *os.File, i
 	return err
 }
 
-func (v *serving) check(ctx context.Context, id sources.PackageID, f *os.File, info fs.FileInfo, stated []sources.Hash) error {
+func (v *serving) check(
+	ctx context.Context, id sources.PackageID, f *os.File, info fs.FileInfo, stated []sources.Hash,
+) error {
 	b, err := job.OpenMirror(ctx, v.Root, v.dir, builder.Options{ReadOnly: true})
 	if err != nil {
 		return err
@@ -99,7 +105,8 @@ func (v *serving) check(ctx context.Context, id sources.PackageID, f *os.File, i
 	if sources.AnyUsable(stated) && !sources.MatchesAny(stated, held.Hashes()...) {
 		return &server.DamagedError{Path: f.Name(), Err: errors.New("VERSION.json has none of its hashes")}
 	}
-	if _, signed := v.Policy.SignedBy(id.Provider); !signed && len(v.Policy.KeyRules(id.Provider)) == 0 && v.Flags.Require == trust.RequireNothing {
+	_, signed := v.Policy.SignedBy(id.Provider)
+	if !signed && len(v.Policy.KeyRules(id.Provider)) == 0 && v.Flags.Require == trust.RequireNothing {
 		return nil
 	}
 	if !disk.Own(info) { // it may not be the archive that was looked at

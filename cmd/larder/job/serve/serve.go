@@ -84,7 +84,8 @@ func Serve(ctx context.Context, s *site.Site, request ServeRequest) error {
 		}
 	}
 	s.Output.Serving(report.Serving{
-		Mirror: served.dir, URL: served.url(listeners), Addresses: addresses(listeners), Authority: served.authority, Upstream: request.Upstream,
+		Mirror: served.dir, URL: served.url(listeners), Addresses: addresses(listeners),
+		Authority: served.authority, Upstream: request.Upstream,
 	})
 	select {
 	case err = <-failed:
@@ -111,7 +112,7 @@ type serving struct {
 	handler     *server.Server
 	host        string                                               // that of the request's Name
 	certificate func(*tls.ClientHelloInfo) (*tls.Certificate, error) // nil for plain HTTP
-	certified   string                                               // a name in the certificate of the request; may be empty
+	certified   string                                               // a name in the certificate of the request, if any
 	authority   string                                               // path of the certificate that clients must trust
 	counters    *metrics.Metrics
 	checked     sources.Memo[checkedArchive, struct{}]
@@ -243,12 +244,15 @@ func (v *serving) loadCertificate() error {
 // selfSign gets a certificate from an authority of this machine.
 func (v *serving) selfSign(all []net.Listener) error {
 	if v.Config.StateDir == "" {
-		return sources.WithHint(errors.New("no directory is known in which to keep the certificate authority"), "set HOME or XDG_STATE_HOME, or use --cert and --key")
+		err := errors.New("no directory is known in which to keep the certificate authority")
+		return sources.WithHint(err, "set HOME or XDG_STATE_HOME, or use --cert and --key")
 	}
 	dir := filepath.Join(v.Config.StateDir, "serve")
 	authority, err := endpoint.LocalAuthority(dir, v.hosts(all))
 	if err != nil {
-		return sources.WithLastHint(fmt.Errorf("the certificate authority of --self-signed: %w", err), "it is kept in %s; set XDG_STATE_HOME for another directory, or use --cert and --key", dir)
+		err = fmt.Errorf("the certificate authority of --self-signed: %w", err)
+		const hint = "it is kept in %s; set XDG_STATE_HOME for another directory, or use --cert and --key"
+		return sources.WithLastHint(err, hint, dir)
 	}
 	v.certificate, v.authority = authority.Get, authority.Path
 	return nil

@@ -109,7 +109,9 @@ func (u *upstream) admit(p sources.Provider) error {
 		return nil
 	}
 	err := fmt.Errorf("%w: the server's configuration doesn't name the host %s", server.ErrForbidden, p.Host)
-	return sources.WithHint(err, `to allow it, add "%s/*/*" to the include of a method in the server's configuration, or to allow in its policy`, p.Host)
+	const hint = `to allow it, add "%s/*/*" to the include of a method in the server's configuration, ` +
+		"or to allow in its policy"
+	return sources.WithHint(err, hint, p.Host)
 }
 
 // expected returns the hosts that the configuration or the policy names, without ports, and those of proxies.
