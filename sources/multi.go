@@ -65,14 +65,28 @@ type Answer struct {
 // Ask returns the answers of all methods, in order. Methods that don't apply are not queried. Unlike the union of
 // [NewMulti], one failure doesn't hide the other answers.
 func Ask(ctx context.Context, p Provider, methods []Method) []Answer {
+	return askAll(ctx, p, methods, func(error) bool { return false })
+}
+
+// askAll is Ask, in which some errors cancel the queries to later methods. The earlier ones continue, because the first
+// failure in order is the one to report.
+func askAll(ctx context.Context, p Provider, methods []Method, ends func(error) bool) []Answer {
 	answers := make([]Answer, len(methods))
 	var wg sync.WaitGroup
 	for i, method := range methods {
-		a := &answers[i]
+		a, mine := &answers[i], ctx
 		a.Method = method
-		if a.Applies, a.By = method.Ruling(p); a.Applies {
-			wg.Go(func() { a.Listing, a.Err = method.list(ctx, p) })
+		if a.Applies, a.By = method.Ruling(p); !a.Applies {
+			continue
 		}
+		var cancelLater context.CancelFunc
+		ctx, cancelLater = context.WithCancel(mine)
+		defer cancelLater()
+		wg.Go(func() {
+			if a.Listing, a.Err = method.list(mine, p); ends(a.Err) {
+				cancelLater()
+			}
+		})
 	}
 	wg.Wait()
 	return answers
@@ -124,7 +138,7 @@ func (m *multi) applying(p Provider) []Method {
 
 func (m *multi) Versions(ctx context.Context, p Provider) (Listing, error) {
 	listing, err := m.listings.Get(ctx, p, func() (Listing, error) {
-		return union(ctx, p, m.applying(p))
+		return union(ctx, p, m.methods)
 	})
 	// Callers share the recorded slices, and may sort or append to them.
 	listing.Versions, listing.Vouched = slices.Clone(listing.Versions), slices.Clip(listing.Vouched)
@@ -156,53 +170,47 @@ func (m *multi) Detail(ctx context.Context, r Release) (Detail, error) {
 	return Detail{}, errors.Join(errs...)
 }
 
-// union lists the versions of p from all methods.
+// union lists the versions of p from all methods that apply.
 func union(ctx context.Context, p Provider, methods []Method) (Listing, error) {
-	listings, errs := askAll(ctx, p, methods)
-	var all Listing
+	all := Listing{Details: map[Version]Detail{}}
 	var offline error
 	seen := map[Version]bool{}
-	for i, err := range errs {
-		switch {
+	answers := askAll(ctx, p, methods, func(err error) bool {
+		return err != nil && !errors.Is(err, ErrNotFound) && !errors.Is(err, ErrOffline)
+	})
+	answers = slices.DeleteFunc(answers, func(a Answer) bool { return !a.Applies })
+	for _, a := range answers {
+		switch err := a.Err; {
 		case err == nil:
-			all.From = append(all.From, orName(listings[i].From, methods[i])...)
+			all.From = append(all.From, orName(a.Listing.From, a.Method)...)
 		case errors.Is(err, ErrOffline):
-			all.Unasked = append(all.Unasked, orName(listings[i].Unasked, methods[i])...)
+			all.Unasked = append(all.Unasked, orName(a.Listing.Unasked, a.Method)...)
 			offline = cmp.Or(offline, err)
 		case !errors.Is(err, ErrNotFound):
 			return Listing{}, err
 		}
-		for _, warning := range listings[i].Warnings { // two methods may query the same registry
+		for _, warning := range a.Listing.Warnings { // two methods may query the same registry
 			if !slices.Contains(all.Warnings, warning) {
 				all.Warnings = append(all.Warnings, warning)
 			}
 		}
-		for _, v := range listings[i].Versions {
+		for _, v := range a.Listing.Versions {
 			if !seen[v] {
 				seen[v] = true
 				all.Versions = append(all.Versions, v)
 			}
 		}
-		all.Vouched = append(all.Vouched, listings[i].Vouched...)
-		for v, detail := range listings[i].Details {
-			all.detail(v, detail)
+		all.Vouched = append(all.Vouched, a.Listing.Vouched...)
+		for v, detail := range a.Listing.Details {
+			if _, known := all.Details[v]; !known { // that of the first method counts
+				all.Details[v] = detail
+			}
 		}
 	}
 	if len(all.From) == 0 && offline == nil {
-		return Listing{}, notFound(p, methods, errs)
+		return Listing{}, notFound(p, answers)
 	}
 	return all, offline
-}
-
-// detail adds what a method says about a version. That of the first method counts.
-func (l *Listing) detail(v Version, d Detail) {
-	if _, known := l.Details[v]; known {
-		return
-	}
-	if l.Details == nil {
-		l.Details = map[Version]Detail{}
-	}
-	l.Details[v] = d
 }
 
 // orName returns the names of sources, or that of the method if there are none.
@@ -214,67 +222,45 @@ func orName(names []string, method Method) []string {
 }
 
 // notFound returns the error for a provider that no method has.
-func notFound(p Provider, methods []Method, answers []error) error {
+func notFound(p Provider, answers []Answer) error {
 	missing := &NotFoundError{Provider: p}
-	for i, err := range answers {
-		missing.Searched = append(missing.Searched, searched(methods[i], err)...)
-		if nf, ok := errors.AsType[*NotFoundError](err); ok && nf.Registry {
+	for _, a := range answers {
+		missing.Searched = append(missing.Searched, a.searched()...)
+		if nf, ok := errors.AsType[*NotFoundError](a.Err); ok && nf.Registry {
 			missing.Registry, missing.Moved = true, nf.Moved
 		}
 	}
 	return withHintsOf(missing, answers)
 }
 
-// searched returns the names of the sources that answered with err.
-func searched(method Method, err error) []string {
-	if nf, ok := errors.AsType[*NotFoundError](err); ok && len(nf.Searched) > 0 {
+// searched returns the names of the sources that answered with an error.
+func (a Answer) searched() []string {
+	if nf, ok := errors.AsType[*NotFoundError](a.Err); ok && len(nf.Searched) > 0 {
 		return nf.Searched
 	}
-	if named, ok := errors.AsType[*ProviderError](err); ok && named.Source != "" {
+	if named, ok := errors.AsType[*ProviderError](a.Err); ok && named.Source != "" {
 		return []string{named.Source}
 	}
-	if named, ok := errors.AsType[*PackageError](err); ok && named.Source != "" {
+	if named, ok := errors.AsType[*PackageError](a.Err); ok && named.Source != "" {
 		return []string{named.Source}
 	}
-	return []string{method.Source.String()}
+	return []string{a.Method.Source.String()}
 }
 
 // withHintsOf adds the hints of answers to err, which summarizes them.
-func withHintsOf(err error, answers []error) error {
-	for _, answer := range slices.Backward(answers) {
-		for _, hint := range slices.Backward(Hints(answer)) {
+func withHintsOf(err error, answers []Answer) error {
+	for _, a := range slices.Backward(answers) {
+		for _, hint := range slices.Backward(Hints(a.Err)) {
 			err = WithHint(err, "%s", hint)
 		}
 	}
 	return err
 }
 
-// askAll queries all methods at once. If a method fails, the queries to the
-// later methods are canceled. The earlier ones continue, because the first
-// failure in order is the one to report.
-func askAll(ctx context.Context, p Provider, methods []Method) ([]Listing, []error) {
-	listings, errs := make([]Listing, len(methods)), make([]error, len(methods))
-	var wg sync.WaitGroup
-	for i, method := range methods {
-		mine := ctx
-		var cancelLater context.CancelFunc
-		ctx, cancelLater = context.WithCancel(mine)
-		defer cancelLater()
-		wg.Go(func() {
-			listings[i], errs[i] = method.list(mine, p)
-			if errs[i] != nil && !errors.Is(errs[i], ErrNotFound) && !errors.Is(errs[i], ErrOffline) {
-				cancelLater()
-			}
-		})
-	}
-	wg.Wait()
-	return listings, errs
-}
-
 // first queries the methods in turn until one has the package.
 func first(ctx context.Context, id PackageID, methods []Method) (Package, error) {
 	missing := ErrNotFound
-	var answers []error
+	var answers []Answer
 	var offline error
 	for _, method := range methods {
 		pkg, err := method.Source.Package(ctx, id)
@@ -292,21 +278,16 @@ func first(ctx context.Context, id PackageID, methods []Method) (Package, error)
 		if errors.Is(err, ErrNoPlatform) {
 			missing = ErrNoPlatform
 		}
-		answers = append(answers, err)
+		answers = append(answers, Answer{Method: method, Err: err})
 	}
 	if offline != nil {
 		return Package{}, offline
 	}
-	return Package{}, &PackageError{ID: id, Source: answering(missing, methods, answers), Err: withHintsOf(missing, answers)}
-}
-
-// answering returns the names of the sources whose answers match missing.
-func answering(missing error, methods []Method, answers []error) string {
-	var names []string
-	for i, err := range answers {
-		if errors.Is(err, missing) {
-			names = append(names, searched(methods[i], err)...)
+	var names []string // of the sources whose answers match
+	for _, a := range answers {
+		if errors.Is(a.Err, missing) {
+			names = append(names, a.searched()...)
 		}
 	}
-	return strings.Join(names, ", ")
+	return Package{}, &PackageError{ID: id, Source: strings.Join(names, ", "), Err: withHintsOf(missing, answers)}
 }
