@@ -81,7 +81,7 @@ func (j Judge) Check(id sources.PackageID, r sources.Report) error {
 	}
 	err := j.checkSigned(id, r)
 	if rule, ok := j.signatureRule(id.Provider, r); ok && err != nil {
-		return unsigned(rule, id, err)
+		return (&policy.Violation{Rule: rule, Provider: id.Provider, Version: id.Version, Err: err}).With()
 	}
 	return err
 }
@@ -96,12 +96,6 @@ func (j Judge) signatureRule(p sources.Provider, r sources.Report) (policy.Rule,
 		}
 	}
 	return j.Options.Policy.SignedBy(p)
-}
-
-// unsigned returns the violation of a rule that requires a signature, with what is wrong with that.
-func unsigned(rule policy.Rule, id sources.PackageID, err error) error {
-	v := &policy.Violation{Rule: rule, Provider: id.Provider, Version: id.Version, Err: err}
-	return sources.WithLastHint(v, "%s", v.Hint())
 }
 
 // checkSigned returns a [NotSignedError] if a package is not signed as required.

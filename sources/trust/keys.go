@@ -92,18 +92,6 @@ func openArmor(armored string, types ...string) (io.Reader, error) {
 	return block.Body, nil
 }
 
-// dearmor returns the contents of an ASCII-armoured signature.
-func dearmor(armored string) ([]byte, error) {
-	if len(armored) > maxSignatureSize {
-		return nil, fmt.Errorf("more than %d bytes", maxSignatureSize)
-	}
-	body, err := openArmor(armored, openpgp.SignatureType)
-	if err != nil {
-		return nil, err
-	}
-	return io.ReadAll(body)
-}
-
 // fingerprint returns the fingerprint of a key. Only that of the primary key identifies
 // an owner: a key can contain the public key of another owner as a subkey, unless that is
 // for signing.

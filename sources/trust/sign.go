@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"io"
 
 	"github.com/ProtonMail/go-crypto/openpgp"
 	"github.com/ProtonMail/go-crypto/openpgp/armor"
@@ -28,18 +29,15 @@ func Sign(sums []byte, armored string) (*sources.Signed, error) {
 		return nil, sources.WithHint(errors.New("it has a passphrase"),
 			"sign the checksums with gpg --detach-sign instead, or use a copy of the key without a passphrase")
 	}
-	var signature, public, text bytes.Buffer
+	var signature, text bytes.Buffer
 	if err := openpgp.DetachSign(&signature, keys[0], bytes.NewReader(sums), &packet.Config{}); err != nil {
 		return nil, err
 	}
 	w, err := armor.Encode(&text, openpgp.PublicKeyType, nil)
 	if err == nil {
-		err = keys[0].Serialize(&public)
+		err = errors.Join(keys[0].Serialize(w), w.Close())
 	}
-	if err == nil {
-		_, err = w.Write(public.Bytes())
-	}
-	if err = errors.Join(err, w.Close()); err != nil {
+	if err != nil {
 		return nil, err
 	}
 	return &sources.Signed{Sums: sums, Signature: signature.Bytes(), Keys: []sources.Key{{Armor: text.String()}}}, nil
@@ -63,5 +61,12 @@ func Binary(signature []byte) ([]byte, error) {
 	if !bytes.HasPrefix(bytes.TrimSpace(signature), []byte("-----BEGIN PGP")) {
 		return signature, nil
 	}
-	return dearmor(string(signature))
+	if len(signature) > maxSignatureSize {
+		return nil, fmt.Errorf("more than %d bytes", maxSignatureSize)
+	}
+	body, err := openArmor(string(signature), openpgp.SignatureType)
+	if err != nil {
+		return nil, err
+	}
+	return io.ReadAll(body)
 }
