@@ -47,7 +47,7 @@ func (r *Registry) moved(ctx context.Context, p sources.Provider) (none sources.
 		ID      string
 		MovedTo string `json:"moved_to"`
 	}
-	_, err := r.get(ctx, p.Host, "-/"+p.Type+"/versions", maxVersions, func(doc *fetch.Document) error { return doc.JSON(&legacy) })
+	_, err := r.get(ctx, p.Host, "-/"+p.Type+"/versions", func(doc *fetch.Document) error { return doc.JSON(&legacy) })
 	if err != nil {
 		return none
 	}

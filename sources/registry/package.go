@@ -52,7 +52,7 @@ func (r *Registry) Package(ctx context.Context, id sources.PackageID) (p sources
 	path := fmt.Sprintf("%s/%s/%s/download/%s/%s",
 		id.Provider.Namespace, id.Provider.Type, id.Version, id.Platform.OS, id.Platform.Arch)
 	var d packageDocument
-	_, err = r.get(ctx, id.Provider.Host, path, maxPackage, func(doc *fetch.Document) (err error) {
+	_, err = r.get(ctx, id.Provider.Host, path, func(doc *fetch.Document) (err error) {
 		p, err = d.parse(doc, id, r.opts.Engine)
 		return err
 	})

@@ -21,8 +21,7 @@ import (
 // of versions with about half a megabyte.
 const (
 	maxDiscovery = 1 << 20
-	maxVersions  = 4 << 20
-	maxPackage   = 4 << 20
+	maxDocument  = 4 << 20
 	maxSums      = 256 << 10
 	maxSignature = 1 << 20
 	maxSigned    = 8 << 20 // of all checksums and signatures that are recorded
@@ -97,7 +96,7 @@ func (r *Registry) Versions(ctx context.Context, p sources.Provider) (sources.Li
 
 // get fetches a document from a registry, and has read decode it. The error for a 404
 // answer matches sources.ErrNotFound.
-func (r *Registry) get(ctx context.Context, host sources.Host, path string, limit int64, read func(*fetch.Document) error) (*fetch.Document, error) {
+func (r *Registry) get(ctx context.Context, host sources.Host, path string, read func(*fetch.Document) error) (*fetch.Document, error) {
 	base, err := r.Discover(ctx, host)
 	if err != nil {
 		return nil, err
@@ -106,7 +105,7 @@ func (r *Registry) get(ctx context.Context, host sources.Host, path string, limi
 	doc, err := r.client.Document(ctx, fetch.Request{
 		URL:         at.String(),
 		TokenOf:     r.tokenOf(host),
-		Limit:       limit,
+		Limit:       maxDocument,
 		Credentials: true,
 		For:         host,
 		Read:        read,
