@@ -13,7 +13,6 @@ type Plan struct {
 	Version sources.Version // the chosen one
 	How     How             // [WasInstalled], [FromStore] or [Planned]: the most work that a platform takes
 	Offline bool            // the version was chosen among those on this machine only
-	Skipped []string        // with Offline: newer versions on this machine that can't be used, with the reasons
 
 	// Fails is why a package of the version can't be installed, as far as that is known before its download, or with
 	// [acquire.Options.Unread] before its archive in a mirror is read.
@@ -30,7 +29,7 @@ func (in *Installer) Plan(ctx context.Context, root Root, req sources.Requiremen
 	if err := j.choose(ctx); err != nil {
 		return plan, j.missing(err)
 	}
-	plan = Plan{Version: j.version, How: WasInstalled, Offline: j.offline, Skipped: sources.Texts(j.unfit)}
+	plan = Plan{Version: j.version, How: WasInstalled, Offline: j.offline}
 	for _, platform := range in.opts.Platforms {
 		outcome, err := j.install(ctx, j.id(platform))
 		plan.Fails = errors.Join(plan.Fails, err)
