@@ -63,7 +63,8 @@ func places(req sources.Requirement) string {
 			all = append(all, fmt.Sprintf("\n  %s: %s", place(from), from.Constraint))
 		}
 	}
-	return sources.JoinSome(all, 20, "", "\n  and %d other places") // any number of root modules may have the same constraint
+	// Any number of root modules may have the same constraint.
+	return sources.JoinSome(all, 20, "", "\n  and %d other places")
 }
 
 func place(o sources.Origin) string {
@@ -100,7 +101,8 @@ func (j *job) noneAllowed(listing sources.Listing) error {
 	err := &sources.ProviderError{Provider: j.req.Provider, Err: NoVersion(j.req, listing)}
 	switch {
 	case len(listing.Versions) == 0 && len(listing.Warnings) > 0:
-		return sources.WithHint(err, "the warnings show what was listed instead of versions: report this to the operator of the registry or mirror")
+		return sources.WithHint(err, "the warnings show what was listed instead of versions: "+
+			"report this to the operator of the registry or mirror")
 	case len(listing.Versions) == 0:
 		return sources.WithHint(err, "check the address; the provider may have no release yet")
 	case j.req.Constraints.Empty():
@@ -136,12 +138,15 @@ func (j *job) suggest(missing *sources.NotFoundError) error {
 	}
 	switch {
 	case len(meant) > 0:
-		return sources.WithHint(missing, "did you mean %s? Give it as the source in required_providers of every module that uses the provider",
+		return sources.WithHint(missing, "did you mean %s? "+
+			"Give it as the source in required_providers of every module that uses the provider",
 			strings.Join(meant, " or "))
 	case missing.Registry && len(j.req.From) == 0:
-		return sources.WithHint(missing, "if the provider is not HashiCorp's, write its namespace, as in NAMESPACE/%s", missing.Provider.Type)
+		return sources.WithHint(missing,
+			"if the provider is not HashiCorp's, write its namespace, as in NAMESPACE/%s", missing.Provider.Type)
 	case missing.Registry:
-		return sources.WithHint(missing, "if the provider is not HashiCorp's, every module that uses it must give its source in required_providers")
+		return sources.WithHint(missing, "if the provider is not HashiCorp's, "+
+			"every module that uses it must give its source in required_providers")
 	}
 	return missing
 }
@@ -179,7 +184,8 @@ func (e *MissingError) Error() string {
 		if !e.Requirement.Constraints.Empty() {
 			wanted = fmt.Sprintf("a version that matches %q", e.Requirement.Constraints)
 		}
-		text := fmt.Sprintf("%s %s: no version is locked, and choosing %s needs the network (--offline)", e.Requirement.Provider, e.Platform, wanted)
+		text := fmt.Sprintf("%s %s: no version is locked, and choosing %s needs the network (--offline)",
+			e.Requirement.Provider, e.Platform, wanted)
 		if len(e.here) > 0 {
 			text += "; this machine has " + unfitTexts(e.here)
 		}
@@ -236,10 +242,12 @@ func (j *job) missing(err error) error {
 			Damaged: h.Differs != "", Mismatched: len(locked) > 0 && len(h.Hashes()) > 0 && !matches,
 		}
 		if h.Differs == "" && matches && !j.acquirer.Proven(h) {
-			missing = sources.InPackage(h.ID, j.opts.Judge.Check(h.ID, j.opts.Judge.Report(h.ID.Provider, h.Proof))) // it is here, but not signed as required
+			unsigned := j.opts.Judge.Check(h.ID, j.opts.Judge.Report(h.ID.Provider, h.Proof))
+			missing = sources.InPackage(h.ID, unsigned) // it is here, but not signed as required
 		}
 		if slices.ContainsFunc(j.unfit, func(u unfit) bool { return u.why == unverifiedInMirror }) {
-			missing = sources.WithHint(missing, "to install unverified packages from a mirror, exclude the provider from the other installation methods")
+			missing = sources.WithHint(missing, "to install unverified packages from a mirror, "+
+				"exclude the provider from the other installation methods")
 		}
 		errs = append(errs, j.requiredBy(missing))
 	}

@@ -69,8 +69,12 @@ func (j *job) checkLockedVersion(ctx context.Context) error {
 
 // admitted returns the versions of a listing that constraints and policy allow, and those that only the policy
 // excludes, both the newest first. It fails only if the context is done.
-func (j *job) admitted(ctx context.Context, listing sources.Listing) (all []sources.Version, excluded []Candidate, err error) {
-	matching := slices.DeleteFunc(slices.Clone(listing.Versions), func(v sources.Version) bool { return !j.req.Constraints.Allow(v) })
+func (j *job) admitted(
+	ctx context.Context, listing sources.Listing,
+) (all []sources.Version, excluded []Candidate, err error) {
+	matching := slices.DeleteFunc(slices.Clone(listing.Versions), func(v sources.Version) bool {
+		return !j.req.Constraints.Allow(v)
+	})
 	if err := j.policy().Learn(ctx, j.req.Provider, matching...); err != nil {
 		return nil, nil, err
 	}
@@ -90,6 +94,7 @@ func (j *job) admitted(ctx context.Context, listing sources.Listing) (all []sour
 func (j *job) reportPassed() {
 	if len(j.passed) > 0 {
 		text := sources.JoinSome(sources.Texts(j.passed), 3, ", ", " and %d older")
-		j.acquirer.Report(acquire.Event{Step: acquire.Skipped, Package: sources.PackageID{Provider: j.req.Provider}, Text: text})
+		of := sources.PackageID{Provider: j.req.Provider}
+		j.acquirer.Report(acquire.Event{Step: acquire.Skipped, Package: of, Text: text})
 	}
 }

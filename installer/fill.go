@@ -137,13 +137,17 @@ func (in *Installer) demands(s Selected, others []sources.Hash, dryRun bool, slo
 		from := &all[i].job.req.From
 		*from = append(*from, w.From...)
 	}
-	slices.SortStableFunc(all, func(a, b demand) int { return cmp.Compare(min(len(b.req.Locked), 1), min(len(a.req.Locked), 1)) })
+	slices.SortStableFunc(all, func(a, b demand) int {
+		return cmp.Compare(min(len(b.req.Locked), 1), min(len(a.req.Locked), 1))
+	})
 	return all
 }
 
 // fill ensures that the store has one package. There can be only one for a version
 // and platform: a demand whose hashes match another archive fails.
-func (in *Installer) fill(ctx context.Context, s Selected, others []sources.Hash, dryRun bool) (got Outcome, err error) {
+func (in *Installer) fill(
+	ctx context.Context, s Selected, others []sources.Hash, dryRun bool,
+) (got Outcome, err error) {
 	var slot acquire.Slot
 	defer slot.Leave()
 	demands := in.demands(s, others, dryRun, &slot)
@@ -206,7 +210,8 @@ func (d demand) meet(ctx context.Context, got Outcome, failed []demand) (Outcome
 		if offer, err := d.job.acquirer.Ask(ctx, d.req); err == nil && d.job.acquirer.Unlocked(d.req, offer.Package) {
 			return got, nil
 		}
-		return got, &sources.PackageError{ID: d.req.ID, Source: got.Source, Err: acquire.TheLockFile.Refuse(d.req.ID, d.req.Locked, s.H1)}
+		err := acquire.TheLockFile.Refuse(d.req.ID, d.req.Locked, s.H1)
+		return got, &sources.PackageError{ID: d.req.ID, Source: got.Source, Err: err}
 	}
 	if i := slices.IndexFunc(failed, func(d demand) bool { return !acquire.IsOther(d.err) }); i >= 0 {
 		return Outcome{}, failed[i].err // the package could not be fetched for others either

@@ -21,7 +21,9 @@ const (
 // verify that they came from an archive. So with claims.Imported, the claims count only
 // if the store has recorded the same claims for these contents, which requires that it has
 // processed the archive.
-func (in *Installer) Import(ctx context.Context, id sources.PackageID, h1 sources.Hash, from sources.Payload, claims sources.Provenance) (Outcome, error) {
+func (in *Installer) Import(
+	ctx context.Context, id sources.PackageID, h1 sources.Hash, from sources.Payload, claims sources.Provenance,
+) (Outcome, error) {
 	offer, _ := in.claimed(id, h1, claims)
 	offer.Payload = &from
 	res, err := in.acquirer.Take(ctx, acquire.Request{ID: id}, offer)
@@ -36,7 +38,9 @@ func (in *Installer) Import(ctx context.Context, id sources.PackageID, h1 source
 }
 
 // Foresee describes a package as [Installer.Import] would store it.
-func (in *Installer) Foresee(ctx context.Context, id sources.PackageID, h1 sources.Hash, claims sources.Provenance) sources.Stored {
+func (in *Installer) Foresee(
+	ctx context.Context, id sources.PackageID, h1 sources.Hash, claims sources.Provenance,
+) sources.Stored {
 	offer, known := in.claimed(id, h1, claims)
 	s := sources.Stored{ID: id, H1: h1, ZH: offer.Provenance.ZH, Proof: sources.Proof{Matched: true}}
 	if known.H1 == h1 {
@@ -53,7 +57,9 @@ func (in *Installer) Foresee(ctx context.Context, id sources.PackageID, h1 sourc
 
 // claimed returns an offer with the claims that can be verified with the archive, or that
 // records of the store confirm, and the record.
-func (in *Installer) claimed(id sources.PackageID, h1 sources.Hash, claims sources.Provenance) (acquire.Offer, sources.Stored) {
+func (in *Installer) claimed(
+	id sources.PackageID, h1 sources.Hash, claims sources.Provenance,
+) (acquire.Offer, sources.Stored) {
 	offer := acquire.Offer{
 		Package:    sources.Package{ID: id, Hashes: []sources.Hash{h1}, Source: claims.Origin, Kind: sources.FromFilesystem},
 		Provenance: sources.Provenance{Origin: claims.Origin, Imported: true},

@@ -172,9 +172,10 @@ func (j *job) checkOffered(ctx context.Context) error {
 }
 
 func (j *job) versions(ctx context.Context) (sources.Listing, error) {
-	j.acquirer.Report(acquire.Event{Step: acquire.Querying, Package: sources.PackageID{Provider: j.req.Provider}, Source: j.from.String()})
+	of := sources.PackageID{Provider: j.req.Provider}
+	j.acquirer.Report(acquire.Event{Step: acquire.Querying, Package: of, Source: j.from.String()})
 	listing, err := j.from.Versions(ctx, j.req.Provider)
-	j.acquirer.Warn(sources.PackageID{Provider: j.req.Provider}, listing.Warnings...)
+	j.acquirer.Warn(of, listing.Warnings...)
 	return listing, j.required(err)
 }
 
@@ -308,7 +309,8 @@ func (j *job) install(ctx context.Context, id sources.PackageID) (outcome Outcom
 		case err == nil || !errors.Is(err, sources.ErrSwapped):
 			return outcome, err
 		case try == maxSwapped:
-			return outcome, sources.WithHint(err, "another program is writing to the plugin cache; if it is terraform init, wait until it has finished")
+			return outcome, sources.WithHint(err, "another program is writing to the plugin cache; "+
+				"if it is terraform init, wait until it has finished")
 		}
 		select {
 		case <-ctx.Done():
@@ -332,7 +334,8 @@ func (j *job) acquire(ctx context.Context, req acquire.Request, held sources.Sto
 		return acquire.Result{Package: held}, nil
 	}
 	res, err := j.acquirer.Acquire(ctx, req, held)
-	if err == nil || len(req.Locked) > 0 || j.opts.Confined && !j.opts.EngineCache || ctx.Err() != nil || !acquire.Undelivered(err) {
+	confined := j.opts.Confined && !j.opts.EngineCache
+	if err == nil || len(req.Locked) > 0 || confined || ctx.Err() != nil || !acquire.Undelivered(err) {
 		return res, err
 	}
 	held = j.stored(ctx, req.ID)

@@ -147,7 +147,9 @@ func (l *Locker) about(ctx context.Context, j *job, platform sources.Platform) (
 	f, err := l.fact(ctx, id, nil, nil)
 	if errors.Is(err, sources.ErrOffline) {
 		_, unknown := l.into.Recall(id)
-		err = j.requiredBy(&MissingError{Requirement: j.req, Version: j.version, Platform: platform, Err: err, Hashed: unknown == nil})
+		missing := &MissingError{Requirement: j.req, Version: j.version, Platform: platform, Err: err}
+		missing.Hashed = unknown == nil
+		err = j.requiredBy(missing)
 	}
 	return f, err
 }
@@ -177,7 +179,8 @@ func (j *job) checkLocked(f fact, all []fact) error {
 // differs from the recorded one: then a user has decided to use it.
 func (l *Locker) lockedFact(ctx context.Context, root *job, id sources.PackageID, refused error) (fact, error) {
 	locked := root.lockedHashes()
-	if republished, ok := errors.AsType[*acquire.RepublishedError](refused); len(locked) == 0 || ok && !sources.MatchesAny(locked, republished.Now.Hashes...) {
+	republished, ok := errors.AsType[*acquire.RepublishedError](refused)
+	if len(locked) == 0 || ok && !sources.MatchesAny(locked, republished.Now.Hashes...) {
 		return fact{}, refused
 	}
 	return l.fact(ctx, id, locked, refused)
@@ -244,7 +247,9 @@ func (l *Locker) find(ctx context.Context, j *job, id sources.PackageID, refused
 }
 
 // findOffered is find for a package that a source offers. known is its record, without H1 if there is none.
-func (l *Locker) findOffered(ctx context.Context, j *job, req acquire.Request, offer acquire.Offer, known sources.Stored) (Outcome, error) {
+func (l *Locker) findOffered(
+	ctx context.Context, j *job, req acquire.Request, offer acquire.Offer, known sources.Stored,
+) (Outcome, error) {
 	id, recorded := req.ID, known.H1 != ""
 	res := acquire.Result{Offer: offer, Offered: offer.Verified.Proof}
 	how := Remembered
@@ -256,8 +261,10 @@ func (l *Locker) findOffered(ctx context.Context, j *job, req acquire.Request, o
 	switch {
 	case recorded && j.acquirer.Suffices(ctx, req, offer, known):
 		res.Package = known
-	case !recorded && offer.Stated != "" && j.opts.Judge.KeysOptional(id.Provider) && l.opts.Judge.Check(id, offer.Verified.Report) == nil:
-		res.Package = sources.Stored{ID: id, H1: offer.Stated, ZH: offer.Hashes[0], Proof: offer.Verified.Proof, Report: offer.Verified.Report}
+	case !recorded && offer.Stated != "" && j.opts.Judge.KeysOptional(id.Provider) &&
+		l.opts.Judge.Check(id, offer.Verified.Report) == nil:
+		by := offer.Verified
+		res.Package = sources.Stored{ID: id, H1: offer.Stated, ZH: offer.Hashes[0], Proof: by.Proof, Report: by.Report}
 		how = Stated
 	case j.acquirer.Suffices(ctx, req, offer, held):
 		res.Package = held

@@ -42,7 +42,8 @@ func (j *job) chooseHere(ctx context.Context, listing sources.Listing, offline e
 		j.version, j.offline = found[0], true
 	case j.keepable():
 		j.version = j.locked.Version
-		j.warn(fmt.Sprintf("kept %s: this machine has no newer verified version%s%s", j.version, j.thatMatches(), j.unknownTo(listing)))
+		j.warn(fmt.Sprintf("kept %s: this machine has no newer verified version%s%s",
+			j.version, j.thatMatches(), j.unknownTo(listing)))
 	default:
 		return offline
 	}
@@ -137,7 +138,9 @@ func (j *job) listHere(ctx context.Context, listing sources.Listing) ([]sources.
 
 // lookHere looks for verified packages of a version for all platforms. Those in mirrors
 // count if they list the version. It returns why the version can't be chosen, or "".
-func (j *job) lookHere(ctx context.Context, v sources.Version, mirrored bool) (looks map[sources.Platform]look, why string) {
+func (j *job) lookHere(
+	ctx context.Context, v sources.Version, mirrored bool,
+) (looks map[sources.Platform]look, why string) {
 	if !j.req.Constraints.Allow(v) {
 		return nil, notAllowed
 	}

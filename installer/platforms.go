@@ -20,7 +20,7 @@ func (l *Locker) keptPlatforms(ctx context.Context, j *job) []sources.Platform {
 	if j.locked.Version == (sources.Version{}) || j.locked.Version == j.version {
 		return nil
 	}
-	rest := slices.DeleteFunc(slices.Clone(j.locked.Hashes), func(h sources.Hash) bool { return h.Scheme() != sources.H1 || !h.Usable() })
+	rest := sources.HashesOf(sources.H1, j.locked.Hashes)
 	locked := len(rest)
 	var kept []sources.Platform
 	found := func(platform sources.Platform, hashes ...sources.Hash) {
@@ -38,7 +38,8 @@ func (l *Locker) keptPlatforms(ctx context.Context, j *job) []sources.Platform {
 		l.identifyPlatforms(ctx, old, func() bool { return len(rest) == 0 }, found)
 	}
 	if lost := locked - len(j.opts.Platforms) - len(kept); lost > 0 && len(rest) > 0 {
-		l.acquirer.Warn(j.id(sources.Platform{}), fmt.Sprintf("the lock file also has %s: hashes of %s for platforms that are unknown here (%d); to lock %s for those, name each with --platform",
+		l.acquirer.Warn(j.id(sources.Platform{}), fmt.Sprintf("the lock file also has %s: hashes of %s "+
+			"for platforms that are unknown here (%d); to lock %s for those, name each with --platform",
 			sources.H1, old.version, min(lost, len(rest)), j.version))
 	}
 	return kept
@@ -47,7 +48,9 @@ func (l *Locker) keptPlatforms(ctx context.Context, j *job) []sources.Platform {
 // identifyPlatforms reports the hashes of the packages of old's version, until done
 // returns true. It uses the hashes that a source states and those of packages on this
 // machine, and otherwise fetches packages, those for likely platforms first.
-func (l *Locker) identifyPlatforms(ctx context.Context, old *job, done func() bool, found func(sources.Platform, ...sources.Hash)) {
+func (l *Locker) identifyPlatforms(
+	ctx context.Context, old *job, done func() bool, found func(sources.Platform, ...sources.Hash),
+) {
 	platforms := slices.Concat(l.keptSums(ctx, old).Platforms(old.req.Provider, old.version), l.opts.Platforms, likely)
 	asked := map[sources.Platform]bool{}
 	for len(platforms) > 0 && !done() && ctx.Err() == nil {
@@ -92,18 +95,22 @@ func (j *job) losesPlatform(platform sources.Platform, err error) bool {
 	default:
 		return false
 	}
-	j.acquirer.Warn(j.id(platform), fmt.Sprintf("the lock file has a hash of %s for %s, but none of %s: %s", j.locked.Version, platform, j.version, why))
+	j.acquirer.Warn(j.id(platform), fmt.Sprintf("the lock file has a hash of %s for %s, but none of %s: %s",
+		j.locked.Version, platform, j.version, why))
 	return true
 }
 
 // warnUnsigned warns if the lock file had the hashes of archives for other platforms,
 // and none are known of the new version.
 func (j *job) warnUnsigned() {
-	if j.locked.Version == j.version || !sources.AnyOf(sources.ZH, j.locked.Hashes) || sources.AnyOf(sources.ZH, j.learned) {
+	covered := sources.AnyOf(sources.ZH, j.locked.Hashes)
+	if j.locked.Version == j.version || !covered || sources.AnyOf(sources.ZH, j.learned) {
 		return
 	}
 	j.acquirer.Warn(j.id(sources.Platform{}), fmt.Sprintf(
-		"the lock file has %s: hashes of %s, which cover other platforms, but there are no signed checksums of %s; name each platform in use with --platform", sources.ZH, j.locked.Version, j.version))
+		"the lock file has %s: hashes of %s, which cover other platforms, "+
+			"but there are no signed checksums of %s; name each platform in use with --platform",
+		sources.ZH, j.locked.Version, j.version))
 }
 
 // likely are the most common platforms in lock files, the most common first.
@@ -121,5 +128,6 @@ func likelyFirst(platforms []sources.Platform) []sources.Platform {
 		}
 		return len(likely)
 	}
-	return slices.SortedStableFunc(slices.Values(platforms), func(a, b sources.Platform) int { return cmp.Compare(rank(a), rank(b)) })
+	byRank := func(a, b sources.Platform) int { return cmp.Compare(rank(a), rank(b)) }
+	return slices.SortedStableFunc(slices.Values(platforms), byRank)
 }

@@ -7,8 +7,8 @@ import (
 )
 
 // Relax returns a constraint that allows v, in place of the one of a place that doesn't. A single ~> or >= keeps its
-// operator and its number of numbers, and others become ~> with two. In place of an exact version, or for a pre-release,
-// it is the exact version.
+// operator and its number of numbers, and others become ~> with two. In place of an exact version, or for a
+// pre-release, it is the exact version.
 func Relax(by sources.Origin, v sources.Version) string {
 	text := strings.TrimSpace(by.Constraint)
 	operator, n := "~>", 2

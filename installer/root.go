@@ -130,7 +130,9 @@ func (in *Installer) Install(ctx context.Context, root Root) (*Result, error) {
 }
 
 // runAll runs one job for each provider that root requires.
-func (in *Installer) runAll(ctx context.Context, root Root, workdir sources.Workdir, run func(*job, context.Context) error) ([]job, *Result, error) {
+func (in *Installer) runAll(
+	ctx context.Context, root Root, workdir sources.Workdir, run func(*job, context.Context) error,
+) ([]job, *Result, error) {
 	jobs := make([]job, len(root.Requirements))
 	errs := concurrently(manyAtOnce, root.Requirements, func(i int, req sources.Requirement) error {
 		jobs[i] = in.newJob(root, req, workdir)
@@ -194,7 +196,8 @@ func writeLock(root Root, result *Result) error {
 	case root.ReadOnlyLock && (len(change.Added) > 0 || len(change.Removed) > 0):
 		return &LockChangedError{result.Lock}
 	case root.ReadOnlyLock:
-		result.Warnings = append(result.Warnings, "the dependency lock file is out of date and was left as it is: "+result.Lock.String())
+		result.Warnings = append(result.Warnings,
+			"the dependency lock file is out of date and was left as it is: "+result.Lock.String())
 		return nil
 	case root.DryRun:
 		return nil

@@ -65,7 +65,8 @@ func byProvider(wants []Want) [][]*Want {
 	groups := map[sources.Provider][]*Want{}
 	same := map[string]*Want{}
 	for _, w := range wants {
-		key := fmt.Sprint(w.Provider, w.Constraints, w.Recorded, w.Locked.Version, slices.Sorted(slices.Values(w.Locked.Hashes)))
+		hashes := slices.Sorted(slices.Values(w.Locked.Hashes))
+		key := fmt.Sprint(w.Provider, w.Constraints, w.Recorded, w.Locked.Version, hashes)
 		if first := same[key]; first != nil {
 			first.From = append(first.From, w.From...)
 			first.Modules = append(first.Modules, w.Modules...)
@@ -147,7 +148,9 @@ func modulesOf(wants []*Want) (modules []string) {
 
 // choose selects the versions for one want, of those offered. If no version is locked,
 // and the error matches [sources.ErrOffline], it selects versions on this machine.
-func (in *Installer) choose(ctx context.Context, w *Want, opts SelectOptions, offered sources.Listing, offline error) (chosen []sources.Version, err error) {
+func (in *Installer) choose(
+	ctx context.Context, w *Want, opts SelectOptions, offered sources.Listing, offline error,
+) (chosen []sources.Version, err error) {
 	j := job{Installer: in, req: w.Requirement, locked: w.Locked}
 	n := max(opts.Newest, 1)
 	if opts.All {

@@ -36,7 +36,8 @@ func (l *Locker) examine(ctx context.Context, j *job, facts []fact, refused bool
 	archives := signed.Listed()
 	if len(archives) == 0 {
 		if strict {
-			j.acquirer.Warn(j.id(sources.Platform{}), "no signed checksums of "+j.version.String()+" are known, so the hashes of other platforms in the lock file cannot be checked")
+			j.acquirer.Warn(j.id(sources.Platform{}), "no signed checksums of "+j.version.String()+
+				" are known, so the hashes of other platforms in the lock file cannot be checked")
 		}
 		return
 	}
@@ -50,7 +51,8 @@ func (l *Locker) examine(ctx context.Context, j *job, facts []fact, refused bool
 			continue // a duplicate in the lock file
 		}
 		seen[h] = true
-		j.unknown = append(j.unknown, UnknownHash{j.id(sources.Platform{}).Release(), h, j.root.Lock.Line(j.req.Provider, h), refused})
+		line := j.root.Lock.Line(j.req.Provider, h)
+		j.unknown = append(j.unknown, UnknownHash{j.id(sources.Platform{}).Release(), h, line, refused})
 	}
 }
 

@@ -243,7 +243,9 @@ func (a *Acquirer) take(ctx context.Context, req Request, offer Offer) (res Resu
 }
 
 // receive fetches the package that the result's offer describes, judges it, and stores it.
-func (a *Acquirer) receive(ctx context.Context, tx sources.Tx, req Request, res Result, known sources.Stored) (_ Result, doubtful bool, err error) {
+func (a *Acquirer) receive(
+	ctx context.Context, tx sources.Tx, req Request, res Result, known sources.Stored,
+) (_ Result, doubtful bool, err error) {
 	offer := res.Offer
 	seen := a.progress(req, offer)
 	stage, err := tx.Stage(seen.observe)
@@ -285,7 +287,8 @@ func (a *Acquirer) receive(ctx context.Context, tx sources.Tx, req Request, res 
 	return res, false, nil
 }
 
-// damagedIn adds a hint to the error about an archive that is not the one of its filesystem mirror, or can't be unpacked.
+// damagedIn adds a hint to the error about an archive that is not the one of its filesystem mirror, or can't be
+// unpacked.
 func damagedIn(ctx context.Context, offer Offer, err error) error {
 	dir := offer.Location.Archive
 	mismatch, differs := errors.AsType[*HashMismatchError](err)
@@ -311,7 +314,8 @@ func (a *Acquirer) Satisfies(req Request, s sources.Stored) bool {
 // that was verified here before.
 func (a *Acquirer) AcceptLocked(req Request, s sources.Stored) sources.Stored {
 	if s.Differs != "" {
-		a.Warn(req.ID, fmt.Sprintf("its contents are %s, as locked; the contents verified earlier on this machine were %s", s.H1, s.Differs))
+		a.Warn(req.ID, fmt.Sprintf("its contents are %s, as locked; "+
+			"the contents verified earlier on this machine were %s", s.H1, s.Differs))
 	}
 	s.Proof.Matched = true
 	s.Report = a.opts.Judge.Report(s.ID.Provider, s.Proof)

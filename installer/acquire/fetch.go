@@ -125,7 +125,8 @@ func relocate(ctx context.Context, offer Offer) (url string, err error) {
 	if err != nil {
 		return "", err
 	}
-	if now.Location.URL == "" || now.Filename != offer.Filename || now.Size != offer.Size || !slices.Equal(now.Hashes, offer.Hashes) || !offer.kept && !sameSums(now.Signed, offer.Signed) {
+	same := now.Filename == offer.Filename && now.Size == offer.Size && slices.Equal(now.Hashes, offer.Hashes)
+	if now.Location.URL == "" || !same || !offer.kept && !sameSums(now.Signed, offer.Signed) {
 		return "", errors.New("the source now offers another archive")
 	}
 	return now.Location.URL, nil

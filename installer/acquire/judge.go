@@ -51,13 +51,17 @@ type Authority struct{ name, hint string }
 
 // The authorities.
 var (
-	TheLockFile  = Authority{"the dependency lock file", "if the lock file was written for other platforms only, add hashes with larder lock, --platform PLATFORM and a --platform for each other one in use; if the package was republished and you trust it, remove its block from the lock file and run the command again"}
-	TheOneBefore = Authority{"the earlier package", "version VERSION was republished with different contents: ask the publisher before using it"}
+	TheLockFile = Authority{"the dependency lock file", "if the lock file was written for other platforms only, " +
+		"add hashes with larder lock, --platform PLATFORM and a --platform for each other one in use; " +
+		"if the package was republished and you trust it, remove its block from the lock file and run the command again"}
+	TheOneBefore = Authority{"the earlier package",
+		"version VERSION was republished with different contents: ask the publisher before using it"}
 )
 
 // Refuse returns the error for a package with none of the authority's hashes.
 func (by Authority) Refuse(id sources.PackageID, want []sources.Hash, got ...sources.Hash) error {
-	return sources.WithHint(&HashMismatchError{By: by.name, Want: want, Got: got}, "%s", strings.NewReplacer("PLATFORM", id.Platform.String(), "VERSION", id.Version.String()).Replace(by.hint))
+	hint := strings.NewReplacer("PLATFORM", id.Platform.String(), "VERSION", id.Version.String()).Replace(by.hint)
+	return sources.WithHint(&HashMismatchError{By: by.name, Want: want, Got: got}, "%s", hint)
 }
 
 // verify verifies the signed checksums of a package before it is fetched, if the
@@ -109,7 +113,8 @@ func (a *Acquirer) judgeOffer(req Request, offer Offer) error {
 	archives := func(hashes []sources.Hash) bool {
 		return sources.AnyUsable(hashes) && !sources.AnyOf(sources.H1, hashes)
 	}
-	comparable := archives(req.Locked) || offer.Kind == sources.FromOCI && sources.AnyUsable(req.Locked) // as OpenTofu, which compares no contents here
+	contents := offer.Kind == sources.FromOCI && sources.AnyUsable(req.Locked) // which OpenTofu doesn't compare here
+	comparable := archives(req.Locked) || contents
 	if archives(offer.Hashes) && comparable && !sources.MatchesAny(req.Locked, offer.Hashes...) {
 		return req.By.Refuse(req.ID, req.Locked, offer.Hashes...)
 	}
@@ -133,7 +138,9 @@ func (a *Acquirer) judgeArchive(ctx context.Context, req Request, offer Offer, g
 
 // judgeContents is the last check before the package becomes visible, when all hashes
 // are known. It returns what is proved about the package.
-func (a *Acquirer) judgeContents(req Request, offer Offer, signed trust.Verified, got fetched, c sources.Contents, known sources.Stored) (sources.Proof, error) {
+func (a *Acquirer) judgeContents(
+	req Request, offer Offer, signed trust.Verified, got fetched, c sources.Contents, known sources.Stored,
+) (sources.Proof, error) {
 	proof := proofOf(req, offer, signed)
 	if got.Archive != nil {
 		if _, err := got.Archive.Stat(); err != nil { // it has changed since it was hashed
@@ -152,7 +159,9 @@ func (a *Acquirer) judgeContents(req Request, offer Offer, signed trust.Verified
 
 // bestReport returns the better of the reports on a proof, and on what was proved here
 // before about the same contents.
-func (a *Acquirer) bestReport(id sources.PackageID, proof sources.Proof, c sources.Contents, known sources.Stored) sources.Report {
+func (a *Acquirer) bestReport(
+	id sources.PackageID, proof sources.Proof, c sources.Contents, known sources.Stored,
+) sources.Report {
 	r := a.report(id, proof)
 	if known.H1 == c.H1 && !known.Imported && known.Report.Verdict > r.Verdict {
 		return known.Report
@@ -183,8 +192,8 @@ func checkHashes(req Request, offer Offer, got ...sources.Hash) error {
 	return nil
 }
 
-// foreknown returns the hashes of an offered package that are known before it is fetched: those that are recorded for the
-// same archive, or else those that its source states.
+// foreknown returns the hashes of an offered package that are known before it is fetched: those that are recorded for
+// the same archive, or else those that its source states.
 func foreknown(offer Offer, known sources.Stored) []sources.Hash {
 	if known.ZH != "" && slices.Contains(offer.Hashes, known.ZH) {
 		return slices.Compact(known.Hashes())

@@ -88,7 +88,9 @@ func (a *Acquirer) CheckRelease(req Request, offer Offer, known sources.Stored) 
 // file contains it: then a user has decided to use it. It refuses contents that the archive
 // with this hash didn't have before, for any platform, whatever the lock file contains:
 // another program has changed the archive or what was unpacked from it.
-func (a *Acquirer) checkKnown(req Request, offer Offer, report sources.Report, got fetched, c sources.Contents, known sources.Stored) error {
+func (a *Acquirer) checkKnown(
+	req Request, offer Offer, report sources.Report, got fetched, c sources.Contents, known sources.Stored,
+) error {
 	now := sources.Stored{H1: c.H1, ZH: got.ZH, Report: report}
 	for _, was := range a.Recorded(req.ID) {
 		if now.ZH == "" || was.ZH != now.ZH {
@@ -150,7 +152,8 @@ func CheckRepublished(memory Memory, s sources.Stored, from string) error {
 func republished(was sources.Stored, now Publication) error {
 	before := Publication{Hashes: hashesOf(was), From: was.Origin, Signer: signer(was.Report), Since: was.Since}
 	return sources.WithHint(&RepublishedError{before, now},
-		"ask the publisher before using it; to accept the new contents, first run larder cache forget %s@%s", was.ID.Provider, was.ID.Version)
+		"ask the publisher before using it; to accept the new contents, first run larder cache forget %s@%s",
+		was.ID.Provider, was.ID.Version)
 }
 
 // signer returns the name of a package's signer for messages.

@@ -24,7 +24,8 @@ func CheckRepository(dir string) error {
 		case has(dir, ".git"):
 			return nil
 		case has(dir, "HEAD") && (has(dir, "objects") || has(dir, "commondir")):
-			err := fmt.Errorf("%s is a bare Git repository, and downloading modules could run commands in its configuration", dir)
+			const bare = "%s is a bare Git repository, and downloading modules could run commands in its configuration"
+			err := fmt.Errorf(bare, dir)
 			return sources.WithHint(err, "remove HEAD there, or run terraform get or tofu get yourself")
 		}
 	}

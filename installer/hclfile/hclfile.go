@@ -83,7 +83,8 @@ func Parse(name string, src []byte, use func(hcl.Body)) (ds sources.Diagnostics)
 	}
 	size := takes(src)
 	if size > MaxMemory {
-		fail("split the file", "too large: parsing it could take %d MiB of memory, and the limit is %d MiB", size>>20, MaxMemory>>20)
+		fail("split the file", "too large: parsing it could take %d MiB of memory, and the limit is %d MiB",
+			size>>20, MaxMemory>>20)
 		return ds
 	}
 	Within(size, func() {

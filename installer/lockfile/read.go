@@ -88,7 +88,8 @@ func parse(e sources.Engine, name string, src []byte) (*File, sources.Diagnostic
 // only if something is wrong, or if the parser could read a string from a heredoc.
 func (r *reader) read(src []byte) {
 	if line := conflict(src); line > 0 {
-		r.tell(hcl.Pos{Line: line, Column: 1}, "resolve the conflict; if in doubt, keep either side and run larder lock", "unresolved merge conflict")
+		r.tell(hcl.Pos{Line: line, Column: 1},
+			"resolve the conflict; if in doubt, keep either side and run larder lock", "unresolved merge conflict")
 		return
 	}
 	if err := sources.CheckText(src, false); err != nil { // one mark was removed
@@ -245,7 +246,8 @@ func (r *reader) address(b *hclsyntax.Block) (sources.Provider, bool) {
 	case p.String() != label:
 		r.tell(at, fmt.Sprintf("write %q", p), "provider address %q is not in its full and normalized form", label)
 	case p.Legacy():
-		r.tell(at, "finish the upgrade to Terraform 0.13, which gives every provider a namespace", "provider address %q has the form of Terraform 0.12", label)
+		r.tell(at, "finish the upgrade to Terraform 0.13, which gives every provider a namespace",
+			"provider address %q has the form of Terraform 0.12", label)
 	case duplicate:
 		r.tell(at, "keep one of the blocks", "provider %q is locked on line %d already", label, r.file.Block(p))
 	default:
@@ -290,7 +292,8 @@ func (r *reader) normalized(expr hclsyntax.Expression, what, text string, value 
 func (r *reader) hashes(p sources.Provider, a *hclsyntax.Attribute) (hashes []sources.Hash) {
 	list, ok := a.Expr.(*hclsyntax.TupleConsExpr)
 	if !ok || len(list.Exprs) == 0 {
-		r.tell(a.Expr.Range().Start, "leave the argument out if there are no hashes", "hashes is not a list of at least one hash")
+		r.tell(a.Expr.Range().Start, "leave the argument out if there are no hashes",
+			"hashes is not a list of at least one hash")
 		return nil
 	}
 	last := list.SrcRange.End

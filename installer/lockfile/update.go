@@ -24,7 +24,8 @@ type Change struct {
 // Shown returns the changes as a comparison of the files shows them: engines take an assumed
 // entry for a changed one, although its address is new in the file.
 func (c Change) Shown() Change {
-	c.Changed = slices.DeleteFunc(slices.Clone(c.Changed), func(p sources.Provider) bool { return slices.Contains(c.assumed, p) })
+	assumed := func(p sources.Provider) bool { return slices.Contains(c.assumed, p) }
+	c.Changed = slices.DeleteFunc(slices.Clone(c.Changed), assumed)
 	c.Added = slices.Concat(c.Added, c.assumed)
 	slices.SortFunc(c.Added, sources.Provider.Compare)
 	c.assumed = nil

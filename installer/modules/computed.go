@@ -216,7 +216,8 @@ func (w *walk) variable(name string, in call) (v cty.Value, why string) {
 	} else if given := w.inputs()[name]; given != nil {
 		v = given.as(typ)
 	}
-	if attr := attributes["default"]; attr != nil && (v == cty.NilVal || v.IsNull() && attributes["nullable"] != nil && !is("nullable")) {
+	null := v != cty.NilVal && v.IsNull() && attributes["nullable"] != nil && !is("nullable")
+	if attr := attributes["default"]; attr != nil && (v == cty.NilVal || null) {
 		v = constant(attr.Expr)
 	}
 	if v == cty.NilVal {
@@ -327,9 +328,9 @@ func small(v cty.Value) bool {
 	return err == nil
 }
 
-// functions are those of the engines whose results depend only on their arguments, that need little time for small ones,
-// and that short expressions about sources contain. The others are not known. Among them are try and can, because an
-// unknown function would be an error for them, and those that aren't the same in the library.
+// functions are those of the engines whose results depend only on their arguments, that need little time for small
+// ones, and that short expressions about sources contain. The others are not known. Among them are try and can, because
+// an unknown function would be an error for them, and those that aren't the same in the library.
 var functions = sync.OnceValue(func() map[string]function.Function {
 	all := map[string]function.Function{
 		"chomp": stdlib.ChompFunc, "coalescelist": stdlib.CoalesceListFunc, "compact": stdlib.CompactFunc,

@@ -110,8 +110,8 @@ func (d *declarations) read(path, name string) {
 }
 
 // What a file and its blocks may contain in any release of an engine. Engines refuse everything else, and so does this
-// package: what is misspelled or in the wrong place may be about providers, and would have no effect. It skips the rest of
-// other blocks, which engines read when they know the schema of a provider, or only check.
+// package: what is misspelled or in the wrong place may be about providers, and would have no effect. It skips the rest
+// of other blocks, which engines read when they know the schema of a provider, or only check.
 var (
 	fileSchema = schema("terraform", "provider name", "resource type name", "data type name", "ephemeral type name",
 		"action type name", "import", "check name", "module name", "variable name", "locals", "output name", "moved",
@@ -201,7 +201,8 @@ func (d *declarations) block(b *hcl.Block) {
 	case "required_providers":
 		d.fail(b.DefRange, "move it into a terraform block", "required_providers is not in a terraform block")
 	case "provider_installation":
-		d.fail(b.DefRange, "move it there, such as to ~/."+string(d.engine)+"rc", "provider_installation belongs in the CLI configuration")
+		d.fail(b.DefRange, "move it there, such as to ~/."+string(d.engine)+"rc",
+			"provider_installation belongs in the CLI configuration")
 	}
 }
 
@@ -322,7 +323,8 @@ func (d *declarations) objectEntry(u *use, attr *hcl.Attribute, pairs []hcl.KeyV
 }
 
 func (d *declarations) unknownArgument(entry, key string, at hcl.Range) {
-	what, hint := "an unknown argument", "only source, version and configuration_aliases are allowed here; settings belong in a provider block"
+	what, hint := "an unknown argument", "only source, version and configuration_aliases are allowed here; "+
+		"settings belong in a provider block"
 	if near := sources.Nearest(key, []string{"source", "version", "configuration_aliases"}); near != "" {
 		hint = fmt.Sprintf("did you mean %q?", near)
 	}
@@ -371,7 +373,8 @@ func (d *declarations) provider(b *hcl.Block) {
 	u := use{name: name, at: b.DefRange}
 	attr := args["version"]
 	if attr != nil {
-		d.warn(attr.NameRange, "move the version constraint to required_providers", "a version argument in a provider block is deprecated")
+		d.warn(attr.NameRange, "move the version constraint to required_providers",
+			"a version argument in a provider block is deprecated")
 		u.version, u.at = d.bareVersion(attr), attr.Range
 	}
 	alias := ""
@@ -388,7 +391,8 @@ func (d *declarations) provider(b *hcl.Block) {
 func (d *declarations) providerBlock(b *hcl.Block) (name string, args hcl.Attributes, ok bool) {
 	args = d.some(b.Body, "=alias", "=version", "=source").Attributes
 	if attr := args["source"]; attr != nil {
-		d.fail(attr.NameRange, "move it to the entry of the provider in required_providers", "a provider block takes no source")
+		d.fail(attr.NameRange, "move it to the entry of the provider in required_providers",
+			"a provider block takes no source")
 	}
 	name, ok = d.strictName(b.Labels[0], b.LabelRanges[0])
 	return name, args, ok

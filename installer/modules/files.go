@@ -20,7 +20,9 @@ var (
 	testExtensions   = []string{".tftest.hcl", ".tftest.json", ".tofutest.hcl", ".tofutest.json"}
 
 	// stackExtensions are those of Terraform's stacks, which init ignores.
-	stackExtensions = []string{".tfcomponent.hcl", ".tfcomponent.json", ".tfdeploy.hcl", ".tfdeploy.json", ".tfstack.hcl", ".tfstack.json"}
+	stackExtensions = []string{
+		".tfcomponent.hcl", ".tfcomponent.json", ".tfdeploy.hcl", ".tfdeploy.json", ".tfstack.hcl", ".tfstack.json",
+	}
 )
 
 // twins maps the extensions that only OpenTofu reads to the extensions that they

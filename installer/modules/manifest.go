@@ -56,7 +56,8 @@ func (w *walk) readManifest() {
 	}
 	if info, statErr := os.Stat(w.path(w.opts.DataDir)); statErr == nil && !info.IsDir() {
 		w.noDataDir = true
-		w.diags.fail(place{Filename: w.opts.DataDir}, "remove or rename it: engines install providers and modules there", "this is a file, not the data directory")
+		w.diags.fail(place{Filename: w.opts.DataDir},
+			"remove or rename it: engines install providers and modules there", "this is a file, not the data directory")
 		return
 	}
 	if err != nil {

@@ -182,7 +182,8 @@ func (d *declarations) testProvider(b *hcl.Block, root *module) []need {
 	name, args, ok := d.providerBlock(b)
 	attr := args["version"]
 	if attr != nil && d.engine == sources.Terraform {
-		d.fail(attr.NameRange, "move the version constraint to required_providers", "a provider block in a test file takes no version")
+		d.fail(attr.NameRange, "move the version constraint to required_providers",
+			"a provider block in a test file takes no version")
 	}
 	if !ok || d.engine != sources.OpenTofu {
 		return nil

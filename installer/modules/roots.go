@@ -451,7 +451,8 @@ func (s *search) read(c *candidate) {
 func (s *search) follow(ctx context.Context) {
 	for _, c := range s.found {
 		for _, e := range c.engines {
-			w := newWalk(c.path, Options{Engine: e, DataDir: s.opts.DataDir, Inputs: s.opts.Inputs, Cache: s.opts.Cache}.withDefaults())
+			opts := Options{Engine: e, DataDir: s.opts.DataDir, Inputs: s.opts.Inputs, Cache: s.opts.Cache}
+			w := newWalk(c.path, opts.withDefaults())
 			top := call{dir: "."}
 			w.calls(ctx, w.module(top).calls, top)
 			for _, dir := range slices.Sorted(maps.Keys(w.read)) {

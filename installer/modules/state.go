@@ -82,7 +82,8 @@ func (w *walk) state(declared *backend) {
 		path, name = b.workspaceDir, filepath.Join(cmp.Or(b.workspaceDir.text, stateFile+".d"), workspace, stateFile)
 	}
 	if path.dynamic {
-		w.unread(path.at, `run "`+string(w.opts.Engine)+` init" once, which records the path`, "the path of the state is not constant")
+		w.unread(path.at, `run "`+string(w.opts.Engine)+` init" once, which records the path`,
+			"the path of the state is not constant")
 		return
 	}
 	src, err := hclfile.Read(w.path(name), maxState)
@@ -112,7 +113,8 @@ func (w *walk) state(declared *backend) {
 // unread notes that the state cannot be read, and adds a warning.
 func (w *walk) unread(at place, hint, why string) {
 	w.tree.StateUnread = true
-	w.diags.warn(at, hint, "%s: providers that only the state requires are not installed, and their lock entries are kept", why)
+	w.diags.warn(at, hint,
+		"%s: providers that only the state requires are not installed, and their lock entries are kept", why)
 }
 
 // backend returns the backend to use: the declared one, with the paths with which it

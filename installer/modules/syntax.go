@@ -32,7 +32,8 @@ func repeats(expr hcl.Expression) (found bool) {
 		_ = hclsyntax.VisitAll(node, func(n hclsyntax.Node) hcl.Diagnostics {
 			_, is := n.(*hclsyntax.ForExpr)
 			operation, _ := n.(*hclsyntax.BinaryOpExpr)
-			found = found || is || operation != nil && (operation.Op == hclsyntax.OpMultiply || operation.Op == hclsyntax.OpDivide)
+			large := operation != nil && (operation.Op == hclsyntax.OpMultiply || operation.Op == hclsyntax.OpDivide)
+			found = found || is || large
 			return nil
 		})
 	}

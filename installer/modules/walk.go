@@ -173,7 +173,8 @@ func (w *walk) require(by call, needs []need) {
 
 // tooMany adds the error for more than maxProviders.
 func (ds *diagnostics) tooMany(at place) {
-	ds.fail(at, "split the root module into several, each with its own state", "the root module requires more than %d providers", maxProviders)
+	ds.fail(at, "split the root module into several, each with its own state",
+		"the root module requires more than %d providers", maxProviders)
 }
 
 // placeIn returns a place in a file of the module in dir.
@@ -304,7 +305,8 @@ func (w *walk) moduleDir(c moduleCall, dir string) (string, bool) {
 	}
 	if path == "" {
 		if isLocal(c.source) {
-			w.diags.fail(c.at, "the source of a module is relative to the directory it is called from", "module %q: no directory %s", c.name, dir)
+			w.diags.fail(c.at, "the source of a module is relative to the directory it is called from",
+				"module %q: no directory %s", c.name, dir)
 		} else {
 			w.absent(c.at, "module %q: no directory %s", c.name, dir)
 		}
@@ -322,7 +324,9 @@ func (w *walk) absent(at place, format string, args ...any) {
 
 // isLocal reports whether source is a path relative to the calling module.
 func isLocal(source string) bool {
-	return slices.ContainsFunc([]string{"./", "../", `.\`, `..\`}, func(p string) bool { return strings.HasPrefix(source, p) })
+	return slices.ContainsFunc([]string{"./", "../", `.\`, `..\`}, func(prefix string) bool {
+		return strings.HasPrefix(source, prefix)
+	})
 }
 
 // slashed returns a source, with slashes instead of backslashes if it is local, as engines read it on every system.
