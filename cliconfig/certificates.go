@@ -138,7 +138,8 @@ func (c *Config) AWSAuthorities() ([]*x509.Certificate, error) {
 		all, err = credentials.Certificates(data)
 	}
 	if err != nil {
-		err = sources.WithHint(fmt.Errorf("AWS_CA_BUNDLE %s: %w", path, disk.Cause(err)), "correct AWS_CA_BUNDLE, or unset it")
+		err = fmt.Errorf("AWS_CA_BUNDLE %s: %w", path, disk.Cause(err))
+		err = sources.WithHint(err, "correct AWS_CA_BUNDLE, or unset it")
 	}
 	return all, err
 }

@@ -4,8 +4,8 @@
 // these don't have. No other package reads the environment or looks up the user's
 // directories, except for the system's directory for temporary files.
 //
-// It does not connect to servers or install anything, and leaves nothing on disk. When a token or credentials for an OCI
-// registry are requested, package credentials runs helpers and reads the files of Docker and Podman.
+// It does not connect to servers or install anything, and leaves nothing on disk. When a token or credentials for an
+// OCI registry are requested, package credentials runs helpers and reads the files of Docker and Podman.
 //
 // It reads the same files as the engines, in both syntaxes. It differs from them on
 // purpose in one way: it reports errors in the configuration, while the engines
@@ -64,7 +64,7 @@ type Config struct {
 
 	Hosts       map[sources.Host]map[string]string // URLs of services by name, instead of service discovery
 	HostOptions map[sources.Host]fetch.HostOptions // from Larder's own file
-	Policy      []policy.Rule                      // of the site and the user; see [ReadCheckout] for those of a repository
+	Policy      []policy.Rule                      // of the site and the user; [ReadCheckout] has those of a repository
 
 	KeepArchivesMB int // size of the recent downloads to keep in a plugin cache, in MB; from Larder's own file
 
@@ -117,7 +117,8 @@ func Load(ctx context.Context, m Machine, e sources.Engine, opts Options) (*Conf
 		HostOptions:    map[sources.Host]fetch.HostOptions{},
 		KeepArchivesMB: defaultArchivesMB,
 
-		machine: m, files: m.inputFiles(e, opts), tokens: map[sources.Host]credentials.Token{}, oci: newOCIConfig(m, opts.Secrets),
+		machine: m, files: m.inputFiles(e, opts),
+		tokens: map[sources.Host]credentials.Token{}, oci: newOCIConfig(m, opts.Secrets),
 	}
 	c.written = c
 	l := &loader{Machine: m, ctx: ctx, engine: e, secrets: opts.Secrets, config: c}

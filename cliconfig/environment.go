@@ -76,7 +76,8 @@ func (l *loader) unmanaged() []sources.Provider {
 	const name = "TF_REATTACH_PROVIDERS"
 	var object map[string]struct{}
 	if err := json.Unmarshal([]byte(cmp.Or(l.Getenv(name), "{}")), &object); err != nil {
-		l.errorf(Place{}, "unset it unless you are debugging a provider", "%s is not a JSON object of running providers: %v", name, err)
+		l.errorf(Place{}, "unset it unless you are debugging a provider",
+			"%s is not a JSON object of running providers: %v", name, err)
 		return nil
 	}
 	var all []sources.Provider

@@ -114,7 +114,8 @@ func (m Machine) netrcFile() []Input {
 // load reads a file into the configuration. Files at their usual paths may be missing. One in the
 // configuration directory was seen there, so it is missing only if it is a link to nowhere.
 func (l *loader) load(f *Input) {
-	if f.State == FileUnread || f.By == "" && l.absent(*f) || l.CheckPath(l.Getenv(f.By)) != nil { // an error of the variable
+	if f.State == FileUnread || f.By == "" && l.absent(*f) ||
+		l.CheckPath(l.Getenv(f.By)) != nil { // an error of the variable
 		return
 	}
 	src, err := l.contents(*f)
@@ -155,8 +156,8 @@ func (l *loader) findFaulty() {
 	}
 }
 
-// absent reports whether there is no file at a usual path. There may be one that can't be read: of Larder's own files, a
-// link to nowhere, and of the site's, anything at its path or in place of its directory, because the policy in it may
+// absent reports whether there is no file at a usual path. There may be one that can't be read: of Larder's own files,
+// a link to nowhere, and of the site's, anything at its path or in place of its directory, because the policy in it may
 // forbid what would then be allowed. Windows reports what is below a file as missing.
 func (m Machine) absent(f Input) bool {
 	_, err := m.Files.Lstat(f.Name)
@@ -172,8 +173,9 @@ func (m Machine) absent(f Input) bool {
 	return !m.Exists(f.Name)
 }
 
-// contents reads a file. If the file exceeds the limit, it returns one byte more than the limit, and the parser reports the
-// error. A pipe at the usual path of one of Larder's own files is refused: its contents are gone when it has been read.
+// contents reads a file. If the file exceeds the limit, it returns one byte more than the limit, and the parser reports
+// the error. A pipe at the usual path of one of Larder's own files is refused: its contents are gone when it has been
+// read.
 func (l *loader) contents(f Input) ([]byte, error) {
 	info, err := l.Files.Stat(f.Name)
 	if err == nil && f.By == "" && (f.What == siteFile || f.What == ownFile) && !info.Mode().IsRegular() {

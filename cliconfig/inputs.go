@@ -30,15 +30,17 @@ const (
 	FileLocked   = "cannot be read"   // likewise
 )
 
-// Incomplete reports whether a file that may have installation methods has settings that are not known, because of an error.
+// Incomplete reports whether a file that may have installation methods has settings that are not known, because of an
+// error.
 func (c *Config) Incomplete() bool {
 	return slices.ContainsFunc(c.files, func(f Input) bool {
-		return (f.What == mainFile || f.What == moreFile || f.What == ownFile) && (f.State == FileUnparsed || f.State == FileLocked)
+		return (f.What == mainFile || f.What == moreFile || f.What == ownFile) &&
+			(f.State == FileUnparsed || f.State == FileLocked)
 	})
 }
 
-// InputFiles are the files that Load looks for, in order, each with those that are not read because a flag or a variable
-// names it.
+// InputFiles are the files that Load looks for, in order, each with those that are not read because a flag or a
+// variable names it.
 func (c *Config) InputFiles() []Input { return slices.Clone(c.files) }
 
 // InputVariables are the variables that Load reads, in groups. Tokens are listed if they

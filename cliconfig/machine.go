@@ -83,7 +83,9 @@ func (m *Machine) withoutHome() {
 	if m.GOOS == "windows" || m.Getenv("HOME") != "" || m.Home == "" {
 		return
 	}
-	for variable, dir := range map[string]*string{"XDG_CACHE_HOME": &m.CacheHome, "XDG_STATE_HOME": &m.StateHome, "XDG_CONFIG_HOME": &m.ConfigDirs[0]} {
+	for variable, dir := range map[string]*string{
+		"XDG_CACHE_HOME": &m.CacheHome, "XDG_STATE_HOME": &m.StateHome, "XDG_CONFIG_HOME": &m.ConfigDirs[0],
+	} {
 		if m.Getenv(variable) == "" && !strings.HasPrefix(*dir, m.Home+"/") {
 			*dir = path.Join(m.Home, *dir)
 		}

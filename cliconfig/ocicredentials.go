@@ -21,7 +21,8 @@ type ociConfig struct {
 func newOCIConfig(m Machine, secrets *sources.Secrets) *ociConfig {
 	return &ociConfig{
 		Registries: credentials.Registries{
-			Defaults: credentials.Defaults{Ambient: true}, Usual: m.dockerPaths(), ReadFile: m.Files.ReadFile, Find: m.dockerHelper,
+			Defaults: credentials.Defaults{Ambient: true}, Usual: m.dockerPaths(),
+			ReadFile: m.Files.ReadFile, Find: m.dockerHelper,
 			Programs: credentials.NewPrograms(m.Environ, m.WorkDir, secrets),
 		},
 		tokenServers: map[sources.Host]sources.Host{},
@@ -44,7 +45,8 @@ func (m Machine) dockerPaths() (paths []string) {
 	if xdg := m.Getenv("XDG_CONFIG_HOME"); xdg != "" {
 		config = xdg
 	}
-	paths = append(paths, m.join(config, "containers", "auth.json"), m.join(home, ".docker", "config.json"), m.join(home, ".dockercfg"))
+	paths = append(paths, m.join(config, "containers", "auth.json"),
+		m.join(home, ".docker", "config.json"), m.join(home, ".dockercfg"))
 	return slices.DeleteFunc(slices.Compact(paths), func(path string) bool { return path == "" })
 }
 
@@ -69,8 +71,8 @@ func (m Machine) dockerHelper(name string) (string, error) {
 	return "", nil
 }
 
-// OCICredentials returns the credentials for a repository, or zero Credentials if there are none. It fails if the blocks
-// for OCI registries have errors.
+// OCICredentials returns the credentials for a repository, or zero Credentials if there are none. It fails if the
+// blocks for OCI registries have errors.
 func (c *Config) OCICredentials(ctx context.Context, r oci.Repository) (oci.Credentials, error) {
 	if err := c.oci.problems.Err(); err != nil {
 		return oci.Credentials{}, err
@@ -101,9 +103,11 @@ func (c *Config) OCIHint(r oci.Repository, sent bool) string {
 	}
 	switch {
 	case sent:
-		return fmt.Sprintf("check the credentials for %s from %s: the registry refused them; they may have expired, or lack access to this repository", r.Registry, from)
+		return fmt.Sprintf("check the credentials for %s from %s: the registry refused them; "+
+			"they may have expired, or lack access to this repository", r.Registry, from)
 	case chosen.Known():
-		return fmt.Sprintf("check the name of the repository: the registry refused the request before it got the credentials for %s from %s", r.Registry, from)
+		return fmt.Sprintf("check the name of the repository: "+
+			"the registry refused the request before it got the credentials for %s from %s", r.Registry, from)
 	case chosen.Helper != "":
 		return fmt.Sprintf("%s has no credentials for %s: log in with it, or %s", from, r.Registry, c.ociAdvice(r.Registry))
 	case chosen.Err != nil:
@@ -118,12 +122,14 @@ func (c *Config) OCIHint(r oci.Repository, sent bool) string {
 // ociAdvice is how to configure credentials for a registry. The programs that log in write to files that are only read
 // by default. Docker and ORAS write those of Docker Hub under the name of a URL, which OpenTofu skips.
 func (c *Config) ociAdvice(registry string) string {
-	advice := fmt.Sprintf("add %s %q { username = \"USER\" password = \"PASSWORD\" } to %s", ociBlockName, registry, c.fileToEdit())
+	advice := fmt.Sprintf("add %s %q { username = \"USER\" password = \"PASSWORD\" } to %s",
+		ociBlockName, registry, c.fileToEdit())
 	switch {
 	case !c.oci.Defaults.Ambient || c.oci.Defaults.Explicit:
 		return advice
 	case registry == "docker.io":
 		return "log in with podman login docker.io, or " + advice
 	}
-	return fmt.Sprintf("log in with docker login %[1]s, podman login %[1]s or oras login %[1]s, or %[2]s", registry, advice)
+	return fmt.Sprintf("log in with docker login %[1]s, podman login %[1]s or oras login %[1]s, or %[2]s",
+		registry, advice)
 }

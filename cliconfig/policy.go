@@ -17,7 +17,8 @@ import (
 
 // policySettings are the names of rules, in the order of the documentation.
 var policySettings = sources.Texts([]policy.Setting{
-	policy.Allow, policy.Deny, policy.Versions, policy.MinAge, policy.RequireSigned, policy.TrustedKeys, policy.Engines, policy.Platforms,
+	policy.Allow, policy.Deny, policy.Versions, policy.MinAge,
+	policy.RequireSigned, policy.TrustedKeys, policy.Engines, policy.Platforms,
 })
 
 // policyBlockName is the name of the blocks with rules.
@@ -108,11 +109,13 @@ func (l *loader) constraints(e syntax.Entry, to *sources.Constraints) (ok bool) 
 // minAge reads min_age "7d" { except = […] } or min_age = "7d".
 func (b *policyBlock) minAge(e syntax.Entry) {
 	r := policy.Rule{Setting: policy.MinAge, Text: e.Value.Text}
-	if e.Value.Kind == syntax.Object && e.Value.Labeled() && len(e.Value.Entries) == 1 && !e.Value.Entries[0].Value.Labeled() {
+	labeled := e.Value.Kind == syntax.Object && e.Value.Labeled() && len(e.Value.Entries) == 1
+	if labeled && !e.Value.Entries[0].Value.Labeled() {
 		block := e.Value.Entries[0]
 		r.Text = block.Key
 		b.readOwn(block.Value, fields{"except": b.patterns(&r.Except)}, "min_age has except")
-	} else if !b.is(e.Value, `write min_age = "7d", or min_age "7d" { except = ["hashicorp/*"] }`, "min_age must be a string or a block with a label", syntax.String) {
+	} else if !b.is(e.Value, `write min_age = "7d", or min_age "7d" { except = ["hashicorp/*"] }`,
+		"min_age must be a string or a block with a label", syntax.String) {
 		return
 	}
 	var err error

@@ -159,7 +159,8 @@ func (l *loader) chooseHelper() {
 // newestHelper returns the newest program for a helper in directories, or "" if there is none. One
 // without a version in its name is the oldest. Old names end in the version of a protocol.
 func (l *loader) newestHelper(dirs []string, name string) (path string) {
-	program := regexp.MustCompile(`(?i)^terraform-credentials-` + regexp.QuoteMeta(name) + `(?:_v(.+?)(?:_x.*)?)?(?:\.exe)?$`)
+	program := regexp.MustCompile(`(?i)^terraform-credentials-` + regexp.QuoteMeta(name) +
+		`(?:_v(.+?)(?:_x.*)?)?(?:\.exe)?$`)
 	var newest sources.Version
 	for _, dir := range dirs {
 		entries, _ := l.Files.ReadDir(dir)

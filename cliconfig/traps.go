@@ -2,6 +2,7 @@ package cliconfig
 
 import (
 	"cmp"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -84,6 +85,8 @@ var knownVariables = strings.Fields(`
 	TF_PASSWORD TF_VERSION TF_API_TOKEN TF_DIR TF_ORGANIZATION TF_HOSTNAME TF_TOKEN_
 `)
 
+var aboutProviders = regexp.MustCompile("PLUGIN|PROVIDER|MIRROR|REGISTRY|CACHE")
+
 // leastToGuess is how long a name must be to be taken for the beginning of another one.
 const leastToGuess = 9
 
@@ -100,6 +103,7 @@ func (c *Config) IgnoredVariables() []IgnoredVariable {
 	for _, v := range c.variables() {
 		exact = append(exact, v.name)
 	}
+	known := slices.Concat(exact, knownVariables)
 	var all []IgnoredVariable
 	for _, assignment := range c.machine.Environ {
 		name, value, _ := strings.Cut(assignment, "=")
@@ -110,7 +114,7 @@ func (c *Config) IgnoredVariables() []IgnoredVariable {
 		isKnown := func(known string) bool {
 			return name == known || strings.HasSuffix(known, "_") && strings.HasPrefix(name, known)
 		}
-		if !strings.HasPrefix(upper, "TF_") || slices.ContainsFunc(exact, isKnown) || slices.ContainsFunc(knownVariables, isKnown) {
+		if !strings.HasPrefix(upper, "TF_") || slices.ContainsFunc(known, isKnown) {
 			continue
 		}
 		switch meant := sources.Nearest(name, exact); {
@@ -120,7 +124,7 @@ func (c *Config) IgnoredVariables() []IgnoredVariable {
 			all = append(all, IgnoredVariable{name, TokenPrefix + "HOST"})
 		case len(name) >= leastToGuess && meant != "" && upper == name:
 			all = append(all, IgnoredVariable{name, meant})
-		case slices.ContainsFunc([]string{"PLUGIN", "PROVIDER", "MIRROR", "REGISTRY", "CACHE"}, func(word string) bool { return strings.Contains(name, word) }):
+		case aboutProviders.MatchString(name):
 			all = append(all, IgnoredVariable{name, ""})
 		}
 	}

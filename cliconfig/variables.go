@@ -2,6 +2,7 @@ package cliconfig
 
 import (
 	"cmp"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -35,7 +36,11 @@ const (
 
 // variables are those that Load reads for either engine, with what they are for, in groups.
 func (c *Config) variables() []variable {
-	r, aws := &c.Registry, &c.AWS
+	return slices.Concat(c.engineVariables(), serverVariables, awsVariables(&c.AWS), systemVariables)
+}
+
+func (c *Config) engineVariables() []variable {
+	r := &c.Registry
 	return []variable{
 		{"TF_CLI_CONFIG_FILE", "the only CLI configuration file to read", paths, "", nil},
 		{"TERRAFORM_CONFIG", "old name of TF_CLI_CONFIG_FILE", paths, "", nil},
@@ -47,7 +52,10 @@ func (c *Config) variables() []variable {
 		{"LARDER_REPEATED", "second run of larder exec", 0, "", nil},
 		{"LARDER_SHIM_FLAGS", "flags of larder exec for shims", 0, "", nil},
 		{"LARDER_SHIM_OUTPUT", "how much shims print", 0, "", nil},
-		{"TF_PLUGIN_CACHE_MAY_BREAK_DEPENDENCY_LOCK_FILE", "allow unverified cached packages", 0, unverifiedName, c.allowUnverified},
+		{
+			"TF_PLUGIN_CACHE_MAY_BREAK_DEPENDENCY_LOCK_FILE", "allow unverified cached packages",
+			0, unverifiedName, c.allowUnverified,
+		},
 		{"TF_DATA_DIR", "data directory instead of .terraform", paths, "data directory", nil},
 		{"TF_WORKSPACE", "workspace whose state Larder reads", 0, "", &c.Workspace},
 		{"TF_REATTACH_PROVIDERS", "providers not to install", hidden, "", nil},
@@ -62,12 +70,20 @@ func (c *Config) variables() []variable {
 		{"OPENTOFU_ENFORCE_GPG_VALIDATION", "refuse packages without a key", 0, "without a key", &c.EnforceSignatures},
 		{"OPENTOFU_ENFORCE_GPG_EXPIRATION", "refuse expired keys", 0, "expired keys", &c.EnforceKeyExpiry},
 		{"OPENTOFU_STATEFILE_PROVIDER_ADDRESS_TRANSLATION", "translate addresses in state files", tofuOnly, "", nil},
-		{"HTTPS_PROXY", "proxy for https; also in lower case", proxy | lower, "https_proxy", nil},
-		{"HTTP_PROXY", "proxy for http", proxy | lower, "http_proxy", nil},
-		{"NO_PROXY", "hosts without a proxy", lower, "no_proxy", nil},
-		{"SSL_CERT_FILE", "certificate authorities to trust", paths, "", nil},
-		{"SSL_CERT_DIR", "directories of authorities to trust", paths, "", nil},
-		{"NETRC", "netrc file instead of ~/.netrc", paths, "", nil},
+	}
+}
+
+var serverVariables = []variable{
+	{"HTTPS_PROXY", "proxy for https; also in lower case", proxy | lower, "https_proxy", nil},
+	{"HTTP_PROXY", "proxy for http", proxy | lower, "http_proxy", nil},
+	{"NO_PROXY", "hosts without a proxy", lower, "no_proxy", nil},
+	{"SSL_CERT_FILE", "certificate authorities to trust", paths, "", nil},
+	{"SSL_CERT_DIR", "directories of authorities to trust", paths, "", nil},
+	{"NETRC", "netrc file instead of ~/.netrc", paths, "", nil},
+}
+
+func awsVariables(aws *bucket.Environment) []variable {
+	return []variable{
 		{"AWS_ACCESS_KEY_ID", "access key for s3://", hidden | usual, "", &aws.AccessKeyID},
 		{"AWS_SECRET_ACCESS_KEY", "secret key for s3://", secret | usual, "", &aws.SecretAccessKey},
 		{"AWS_SESSION_TOKEN", "session of these keys", secret | usual, "", &aws.SessionToken},
@@ -86,19 +102,25 @@ func (c *Config) variables() []variable {
 		{"AWS_CONTAINER_CREDENTIALS_FULL_URI", "URL of credentials of a container", link | usual, "", &aws.ContainerURL},
 		{"AWS_CONTAINER_AUTHORIZATION_TOKEN", "token for this URL", secret | usual, "", nil},
 		{"AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE", "file with this token", paths | usual, "", nil},
-		{"AWS_EC2_METADATA_DISABLED", "don't use credentials of EC2", usual, "", func(off string) { aws.NoMetadata = strings.EqualFold(off, "true") }},
-		{"HOME", "home directory", usual, "", nil},
-		{"XDG_CONFIG_HOME", "directory for configuration files", tofuPaths, "", nil},
-		{"XDG_CONFIG_DIRS", "shared configuration directories", usual, "", nil},
-		{"XDG_RUNTIME_DIR", "Podman's credentials for OCI registries", usual, "", nil},
-		{"XDG_CACHE_HOME", "directory for caches", 0, "", nil},
-		{"XDG_STATE_HOME", "record key and other state", 0, "", nil},
-		{"XDG_DATA_HOME", "directory with plugins", tofuPaths, "", nil},
-		{"XDG_DATA_DIRS", "shared plugin directories", usual, "", nil},
-		{"TERM", "terminal type; dumb has no colors", usual, "", nil},
-		{"NO_COLOR", "turn off colors", usual, "", nil},
-		{"CLICOLOR_FORCE", "use colors even without a terminal", usual, "", nil},
+		{
+			"AWS_EC2_METADATA_DISABLED", "don't use credentials of EC2", usual, "",
+			func(off string) { aws.NoMetadata = strings.EqualFold(off, "true") },
+		},
 	}
+}
+
+var systemVariables = []variable{
+	{"HOME", "home directory", usual, "", nil},
+	{"XDG_CONFIG_HOME", "directory for configuration files", tofuPaths, "", nil},
+	{"XDG_CONFIG_DIRS", "shared configuration directories", usual, "", nil},
+	{"XDG_RUNTIME_DIR", "Podman's credentials for OCI registries", usual, "", nil},
+	{"XDG_CACHE_HOME", "directory for caches", 0, "", nil},
+	{"XDG_STATE_HOME", "record key and other state", 0, "", nil},
+	{"XDG_DATA_HOME", "directory with plugins", tofuPaths, "", nil},
+	{"XDG_DATA_DIRS", "shared plugin directories", usual, "", nil},
+	{"TERM", "terminal type; dumb has no colors", usual, "", nil},
+	{"NO_COLOR", "turn off colors", usual, "", nil},
+	{"CLICOLOR_FORCE", "use colors even without a terminal", usual, "", nil},
 }
 
 // containerURL returns a function that takes the path of the credentials of a container of ECS.

@@ -74,7 +74,9 @@ func NewPrograms(environ []string, dir string, secrets *sources.Secrets) *Progra
 }
 
 // run runs a program, with a time limit, and returns the beginning of its output and of its error output.
-func (p *Programs) run(ctx context.Context, input, path string, args ...string) (out, complaint *sources.Head, err error) {
+func (p *Programs) run(
+	ctx context.Context, input, path string, args ...string,
+) (out, complaint *sources.Head, err error) {
 	out, complaint = &sources.Head{Limit: maxAnswer}, &sources.Head{Limit: maxComplaint}
 	if err := p.turn.Acquire(ctx, 1); err != nil {
 		return out, complaint, err

@@ -100,7 +100,8 @@ func (o *Registries) Choose(ctx context.Context, r oci.Repository) (best Choice,
 			consider(Choice{rank: ofRegistry + segments, credentials: b.Credentials, Helper: b.Helper, From: b.Credentials.From})
 		}
 	}
-	consider(Choice{rank: ofAll, Helper: o.Defaults.Helper, From: "the oci_default_credentials block at " + o.Defaults.Place})
+	from := "the oci_default_credentials block at " + o.Defaults.Place
+	consider(Choice{rank: ofAll, Helper: o.Defaults.Helper, From: from})
 	for _, f := range docker.files {
 		f.candidates(r, consider)
 	}

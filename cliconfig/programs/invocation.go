@@ -28,7 +28,7 @@ type Invocation struct {
 	NoCommand bool
 
 	NoProviders bool   // it is certain that the engine's command runs no providers, or that no command runs
-	Downloads   string // the engine's command, such as "providers lock", if it downloads providers otherwise than init does
+	Downloads   string // such as "providers lock", if the engine downloads providers otherwise than init does
 
 	// Unforeseen is why Larder can't determine what init installs, if it can't: init copies a configuration that isn't
 	// here yet, or it is not certain that the engine accepts the command line. Then Init is false.
@@ -220,9 +220,11 @@ func flagsOf(line []string) (all []typedFlag) {
 // The flags of init: those with a boolean, or without a value, those with a value, which may be the next argument, and
 // those that are exactly one argument, wherever it is. An engine with another flag runs without preparation.
 var (
-	initSwitches = strings.Fields("backend cloud force-copy get ignore-remote-version input json lock migrate-state reconfigure upgrade")
-	initValues   = strings.Fields("backend-config from-module json-into lock-timeout lockfile plugin-dir policies target test-directory var var-file")
-	initWords    = strings.Fields("-no-color -compact-warnings -concise -consolidate-errors -consolidate-warnings")
+	initSwitches = strings.Fields("backend cloud force-copy get ignore-remote-version input json lock " +
+		"migrate-state reconfigure upgrade")
+	initValues = strings.Fields("backend-config from-module json-into lock-timeout lockfile plugin-dir policies " +
+		"target test-directory var var-file")
+	initWords = strings.Fields("-no-color -compact-warnings -concise -consolidate-errors -consolidate-warnings")
 )
 
 // readInit reads the arguments of init as engines do. Later flags override earlier ones. It fails if no engine accepts
@@ -244,7 +246,9 @@ func (in *Invocation) readInit(words []string) error {
 			return in.take(name, value)
 		})
 	}
-	err := known.Parse(slices.DeleteFunc(slices.Clone(words), func(word string) bool { return slices.Contains(initWords, word) }))
+	err := known.Parse(slices.DeleteFunc(slices.Clone(words), func(word string) bool {
+		return slices.Contains(initWords, word)
+	}))
 	in.Upgrade, in.JSON = given["upgrade"] == "true", given["json"] == "true"
 	in.KeepModules, in.NoBackend = given["get"] == "false", given["backend"] == "false" || given["cloud"] == "false"
 	in.ReadOnlyLock, in.TestDir = given["lockfile"] == "readonly", given["test-directory"]
@@ -276,7 +280,9 @@ func (in *Invocation) take(name, value string) error {
 type terragruntSetting struct{ variables, flags []string }
 
 var (
-	workingDir = terragruntSetting{[]string{"TERRAGRUNT_WORKING_DIR", "TG_WORKING_DIR"}, []string{"terragrunt-working-dir", "working-dir"}}
+	workingDir = terragruntSetting{
+		[]string{"TERRAGRUNT_WORKING_DIR", "TG_WORKING_DIR"}, []string{"terragrunt-working-dir", "working-dir"},
+	}
 	enginePath = terragruntSetting{[]string{"TERRAGRUNT_TFPATH", "TG_TF_PATH"}, []string{"terragrunt-tfpath", "tf-path"}}
 
 	terragruntFlags = slices.Concat(workingDir.flags, enginePath.flags)

@@ -23,7 +23,8 @@ func ForEngine(m cliconfig.Machine, line []string, providers, engineCache, cache
 		}
 	}
 	// Before the other flags, because engines ignore what follows an unquoted ; or &.
-	values["TF_CLI_ARGS_init"] = strings.TrimSpace("-plugin-dir=" + QuoteShell(providers) + " " + values["TF_CLI_ARGS_init"])
+	args := "-plugin-dir=" + QuoteShell(providers) + " " + values["TF_CLI_ARGS_init"]
+	values["TF_CLI_ARGS_init"] = strings.TrimSpace(args)
 	return withoutPluginDirs(line), m.With(values)
 }
 

@@ -39,8 +39,8 @@ func Run(program string, line, environ []string, in *os.File, out, errs io.Write
 // inherit the variable, so it has no meaning in other processes.
 const repeated = "LARDER_REPEATED"
 
-// Repeated reports whether this is a second run of the same command line: in the same process, or in a child of it where
-// a process can't be replaced.
+// Repeated reports whether this is a second run of the same command line: in the same process, or in a child of it
+// where a process can't be replaced.
 func Repeated(m cliconfig.Machine) bool {
 	by := m.Getenv(repeated)
 	return by == strconv.Itoa(os.Getpid()) || m.GOOS == "windows" && by == strconv.Itoa(os.Getppid())

@@ -48,12 +48,15 @@ const maxShims = 20
 // the one that it runs:
 //
 //	[-]PROCESS DEPTH PATH...
-func Next(m cliconfig.Machine, name, fixed string, process int, runs func(path string) bool) (path string, environ []string, err error) {
+func Next(
+	m cliconfig.Machine, name, fixed string, process int, runs func(path string) bool,
+) (path string, environ []string, err error) {
 	var depth int
 	var seen []string
 	if words := strings.Split(m.Getenv(shimsRun), "\n"); len(words) > 1 {
 		depth, _ = strconv.Atoi(words[1])
-		if words[0] == strconv.Itoa(process) || words[0] == strconv.Itoa(-os.Getppid()) { // otherwise they were seen on behalf of a process that has run this one
+		// Otherwise they were seen on behalf of a process that has run this one.
+		if words[0] == strconv.Itoa(process) || words[0] == strconv.Itoa(-os.Getppid()) {
 			seen = words[2:]
 		}
 	}
@@ -63,7 +66,8 @@ func Next(m cliconfig.Machine, name, fixed string, process int, runs func(path s
 	if fixed == "" {
 		programs = m.Programs(name)
 		notFound = sources.WithHint(fmt.Errorf("PATH has no %s besides larder's link", name),
-			"put the directory of %s on PATH, after that of the link, or name the engine: larder shim --engine-path FILE DIR", name)
+			"put the directory of %s on PATH, after that of the link, "+
+				"or name the engine: larder shim --engine-path FILE DIR", name)
 	}
 	if depth >= maxShims || fixed != "" && slices.Contains(seen, fixed) {
 		err := fmt.Errorf("%s: programs with this name keep running each other", name)

@@ -118,7 +118,10 @@ var tokenNames = map[string]string{
 // rewordings are messages of the scanners and the parser by a part of their text, in the order in
 // which they are tried. Some quote a word of the file, or leave out what would explain them.
 var rewordings = []struct{ part, text, hint string }{
-	{"illegal char escape", "not a valid escape after the backslash", `write each backslash twice, or "/" in place of "\"`},
+	{
+		"illegal char escape", "not a valid escape after the backslash",
+		`write each backslash twice, or "/" in place of "\"`,
+	},
 	{"literal not terminated", "string without its closing quote", ""},
 	{"Unknown token: ", "unexpected word or character", "write strings in double quotes, booleans as true or false"},
 	{"expected start of object", `neither "=" nor "{" after a name`, "write strings in double quotes"},
