@@ -62,7 +62,8 @@ func ParseConstraints(s string) (Constraints, error) {
 		c.items = append(c.items, item)
 	}
 	if _, err := goversion.NewConstraint(s); err != nil {
-		return Constraints{}, fmt.Errorf("version constraint %.200q has a number that is too large, or unusual white space", s)
+		err := fmt.Errorf("version constraint %.200q has a number that is too large, or unusual white space", s)
+		return Constraints{}, err
 	}
 	return c, nil
 }

@@ -25,7 +25,8 @@ func ParseFingerprint(s string) (Fingerprint, error) {
 		return "", fingerprintHint(errors.New("the fingerprint is empty"))
 	case n <= 16:
 		err := fmt.Errorf("%q is a key id, not a fingerprint", s)
-		return "", WithHint(err, "give the fingerprint of 40 or 64 digits that gpg --fingerprint shows: another key can have the same id")
+		return "", WithHint(err,
+			"give the fingerprint of 40 or 64 digits that gpg --fingerprint shows: another key can have the same id")
 	default:
 		return "", fingerprintHint(fmt.Errorf("%.80q has %d digits; fingerprints have 40 or 64", s, n))
 	}

@@ -142,7 +142,8 @@ func (m *multi) Versions(ctx context.Context, p Provider) (Listing, error) {
 	})
 	// Callers share the recorded slices, and may sort or append to them.
 	listing.Versions, listing.Vouched = slices.Clone(listing.Versions), slices.Clip(listing.Vouched)
-	listing.Warnings, listing.From, listing.Unasked = slices.Clip(listing.Warnings), slices.Clip(listing.From), slices.Clip(listing.Unasked)
+	listing.From, listing.Unasked = slices.Clip(listing.From), slices.Clip(listing.Unasked)
+	listing.Warnings = slices.Clip(listing.Warnings)
 	return listing, err
 }
 

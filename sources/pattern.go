@@ -38,7 +38,9 @@ func parsePattern(s string) (pt Pattern, err error) {
 		}
 	}
 	parts = parts[len(parts)-2:]
-	pt.Namespace, err = patternSegment(parts[0], func(s string) (string, error) { return normalizeNamespace(s, Terraform) }) // which allows more
+	pt.Namespace, err = patternSegment(parts[0], func(s string) (string, error) {
+		return normalizeNamespace(s, Terraform) // which allows more
+	})
 	if err != nil {
 		return pt, fmt.Errorf("namespace %q: %w", parts[0], err)
 	}

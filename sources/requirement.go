@@ -56,13 +56,15 @@ func ParseRequirement(s string, e Engine) (Requirement, error) {
 	case err != nil:
 		return Requirement{}, err
 	case p.Legacy():
-		return Requirement{}, WithHint(fmt.Errorf("provider source %q has no namespace, as in Terraform 0.12", address), "name it, as in hashicorp/%s", p.Type)
+		err := fmt.Errorf("provider source %q has no namespace, as in Terraform 0.12", address)
+		return Requirement{}, WithHint(err, "name it, as in hashicorp/%s", p.Type)
 	case p.BuiltIn():
 		return Requirement{}, fmt.Errorf("provider source %q is built into the engine", address)
 	case !constrained:
 		return Requirement{Provider: p}, nil
 	case strings.TrimSpace(constraint) == "":
-		return Requirement{}, WithHint(fmt.Errorf("%q lacks a version constraint", s), "to allow every release, leave out the @ too")
+		err := fmt.Errorf("%q lacks a version constraint", s)
+		return Requirement{}, WithHint(err, "to allow every release, leave out the @ too")
 	}
 	c, err := ParseConstraints(constraint)
 	if err != nil {

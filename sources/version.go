@@ -52,7 +52,8 @@ func parseVersion(s string) (v Version, numbers int, err error) {
 	}
 	// Like the engines, accept a dash with nothing after it.
 	if dash && s != core+"-" && !isDotted(prerelease) || hasBuild && !isDotted(build) {
-		return v, 0, errors.New("has a pre-release or build that is not letters, digits and dashes with single dots between them")
+		err := errors.New("has a pre-release or build that is not letters, digits and dashes with single dots between them")
+		return v, 0, err
 	}
 	v.prerelease, v.build = prerelease, build
 	if v.text = v.format(3); v.text == s {
@@ -84,7 +85,8 @@ func checkNumber(s string) error {
 	case s == "*" || s == "x" || s == "X":
 		return WithHint(errors.New("has a wildcard"), `a constraint such as "~> 1.0" allows all of 1.x`)
 	case startsWithDigit(s):
-		return WithHint(fmt.Errorf("has %.40q where a number belongs", s), "a pre-release needs a dash before it, as in 1.0.0-beta1")
+		return WithHint(fmt.Errorf("has %.40q where a number belongs", s),
+			"a pre-release needs a dash before it, as in 1.0.0-beta1")
 	default:
 		return errors.New("is not a version such as 1.2.3")
 	}

@@ -68,9 +68,9 @@ func (c *Client) authorizer(u *url.URL) Authorizer {
 	return c.authorizers[longest]
 }
 
-// authenticating is the link that adds what is configured for the URL of a request: headers, the user information of the
-// URL, and what an Authorizer adds. What a request has already takes precedence. Its Authorization is for its origin,
-// and [Client.follow] removes it when a redirect leaves that.
+// authenticating is the link that adds what is configured for the URL of a request: headers, the user information of
+// the URL, and what an Authorizer adds. What a request has already takes precedence. Its Authorization is for its
+// origin, and [Client.follow] removes it when a redirect leaves that.
 func (c *Client) authenticating(req *http.Request, next http.RoundTripper) (*http.Response, error) {
 	u := req.URL
 	req = req.Clone(req.Context())
@@ -93,9 +93,9 @@ func (c *Client) authenticating(req *http.Request, next http.RoundTripper) (*htt
 	return next.RoundTrip(req)
 }
 
-// header returns the headers of the requests for a document or an archive. It adds credentials over https only, and only
-// if no [Authorizer] does: a token if it is wanted, or is for archives too, otherwise those of the netrc file for an
-// archive. The user information of an archive's URL precedes both.
+// header returns the headers of the requests for a document or an archive. It adds credentials over https only, and
+// only if no [Authorizer] does: a token if it is wanted, or is for archives too, otherwise those of the netrc file for
+// an archive. The user information of an archive's URL precedes both.
 func (c *Client) header(ctx context.Context, u *url.URL, r Request, archive bool) (http.Header, error) {
 	header := http.Header{}
 	if r.Accept != "" {

@@ -21,8 +21,8 @@ import (
 	"github.com/larder-cli/larder/sources"
 )
 
-// Refusal returns the error for the answer to a request of an [Authorizer], such as one for a token. It is like that for
-// the same answer to the request that needs it. The beginning of the body is in memory after that.
+// Refusal returns the error for the answer to a request of an [Authorizer], such as one for a token. It is like that
+// for the same answer to the request that needs it. The beginning of the body is in memory after that.
 func (c *Client) Refusal(needs *http.Request, resp *http.Response) error {
 	return (&answer{client: c, resp: resp, at: needs.URL}).refusal()
 }
@@ -71,7 +71,8 @@ func (c *Client) hint(asked, at *url.URL, r Request, status *StatusError) string
 	case status.ObjectStore && !r.Credentials:
 		return mayBeMissing
 	case status.ObjectStore && status.Code == http.StatusForbidden:
-		return mayBeMissing + ": grant readers the right to list the bucket, or exclude the provider from the installation method"
+		return mayBeMissing +
+			": grant readers the right to list the bucket, or exclude the provider from the installation method"
 	case of == "", !r.Credentials && (asked.Scheme != "https" || elsewhere || status.Credentials):
 		return ""
 	case !r.Credentials && c.hostOptions(asked).TokenForArchives:
@@ -124,7 +125,8 @@ type message struct {
 	store bool     // it is that of an object store
 }
 
-// readMessage reads the JSON of registries, {"errors":[…]}, and the XML of object stores. Other bodies have no message.
+// readMessage reads the JSON of registries, {"errors":[…]}, and the XML of object stores. Other bodies have no
+// message.
 func readMessage(body []byte) (m message) {
 	body = bytes.TrimPrefix(body, byteOrderMark)
 	var members map[string]json.RawMessage

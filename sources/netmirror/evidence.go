@@ -16,7 +16,9 @@ import (
 // evidence fetches the evidence that a VERSION.json refers to.
 // Without a reference it sends no request. If the evidence cannot be fetched or
 // read, it is ignored with a warning, because no package requires it.
-func (m *Mirror) evidence(ctx context.Context, doc *fetch.Document, version version, v sources.Version) (*sources.Signed, []string) {
+func (m *Mirror) evidence(
+	ctx context.Context, doc *fetch.Document, version version, v sources.Version,
+) (*sources.Signed, []string) {
 	signed, err := m.tryEvidence(ctx, doc, version)
 	if err != nil {
 		return nil, []string{fmt.Sprintf("the mirror's evidence for %s is ignored: %v", v, err)}
@@ -46,7 +48,9 @@ func (m *Mirror) tryEvidence(ctx context.Context, doc *fetch.Document, version v
 
 // fetchEvidence fetches the files concurrently. The requests contain the
 // mirror's token, unless VERSION.json was redirected to another host.
-func (m *Mirror) fetchEvidence(ctx context.Context, urls [len(evidence.Names)]*url.URL, ref *evidence.Location) (*sources.Signed, error) {
+func (m *Mirror) fetchEvidence(
+	ctx context.Context, urls [len(evidence.Names)]*url.URL, ref *evidence.Location,
+) (*sources.Signed, error) {
 	var files evidence.Files
 	group, ctx := errgroup.WithContext(ctx)
 	for i, at := range urls {

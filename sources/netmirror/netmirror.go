@@ -279,9 +279,12 @@ func (m *Mirror) Detail(ctx context.Context, r sources.Release) (detail sources.
 
 func noPlatform(id sources.PackageID, there []string) error {
 	if len(there) == 0 {
-		return sources.WithHint(sources.ErrNoPlatform, "the mirror's %s/%s.json lists no archives; rebuild it, for example with larder mirror index", id.Provider, id.Version)
+		return sources.WithHint(sources.ErrNoPlatform,
+			"the mirror's %s/%s.json lists no archives; rebuild it, for example with larder mirror index",
+			id.Provider, id.Version)
 	}
-	return sources.WithHint(sources.ErrNoPlatform, "the mirror has %s for %s", id.Release(), fetch.Printable(strings.Join(there, ", ")))
+	return sources.WithHint(sources.ErrNoPlatform, "the mirror has %s for %s",
+		id.Release(), fetch.Printable(strings.Join(there, ", ")))
 }
 
 func parseHashes(texts []string) ([]sources.Hash, error) {
@@ -314,7 +317,9 @@ func hashesOf(archives map[string]*archive, some func(platform string) bool) (al
 
 // get fetches a document about p, and has read decode it. The path is assembled from segments, so that
 // a host with a port in it is not parsed as a URL scheme.
-func (m *Mirror) get(ctx context.Context, p sources.Provider, file string, read func(*fetch.Document) error) (*fetch.Document, error) {
+func (m *Mirror) get(
+	ctx context.Context, p sources.Provider, file string, read func(*fetch.Document) error,
+) (*fetch.Document, error) {
 	below := &url.URL{Path: path.Join(p.Host.ASCII(), p.Namespace, p.Type, file)}
 	return m.client.Document(ctx, fetch.Request{
 		URL:         m.base.ResolveReference(below).String(),

@@ -128,7 +128,7 @@ type Ages interface {
 type Age struct {
 	Known   bool          // otherwise nothing is recorded about the version, and it doesn't become older
 	AtLeast time.Duration // 0 if it is unknown
-	Stated  bool          // the origin registry states when the version was published; otherwise it is the time since it was first seen here
+	Stated  bool          // the origin registry states when it was published; otherwise the time since it was seen here
 }
 
 // A Policy is all rules of a run, in the order in which their files were read. A nil Policy allows everything.
@@ -361,8 +361,8 @@ func matches(patterns []sources.Pattern, p sources.Provider) bool {
 	return slices.ContainsFunc(patterns, func(pt sources.Pattern) bool { return match(pt, p) })
 }
 
-// match reports whether a pattern matches a provider. A dot at the end of a host's name makes another address for engines,
-// but leads to the same server.
+// match reports whether a pattern matches a provider. A dot at the end of a host's name makes another address for
+// engines, but leads to the same server.
 func match(pt sources.Pattern, p sources.Provider) bool {
 	pt.Host, p.Host = withoutDot(pt.Host), sources.Host(withoutDot(string(p.Host)))
 	return pt.Match(p)

@@ -15,7 +15,7 @@ type Violation struct {
 	Engine   sources.Engine  // set if the rule is about engines
 	Version  sources.Version // zero if the rule excludes the provider
 	Age      Age             // of MinAge
-	Until    time.Time       // of MinAge: when the version will be allowed, if the clock is right; zero if its age is unknown
+	Until    time.Time       // of MinAge: when it will be allowed, if the clock is right; zero if its age is unknown
 	Override bool            // a development override or a running program replaces the provider
 	Err      error           // what is wrong with the signature; nil if the rule is not about signatures
 }
@@ -100,7 +100,9 @@ func (v *Violation) Hint() string {
 	if v.Rule.Contact != "" {
 		return "for an exception: " + strings.TrimSpace(v.Rule.Contact)
 	}
-	who := map[Layer]string{Site: "the administrator of this machine", Repository: "the maintainers of this repository"}[v.Rule.Layer]
+	who := map[Layer]string{
+		Site: "the administrator of this machine", Repository: "the maintainers of this repository",
+	}[v.Rule.Layer]
 	if who == "" {
 		return "for an exception, change " + v.Rule.Place()
 	}

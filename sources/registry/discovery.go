@@ -15,8 +15,8 @@ import (
 // service is the name of the supported protocol in service discovery.
 const service = "providers.v1"
 
-// Discover returns the base URL of a host's registry, which it finds once. The error says that the host has no registry, or
-// has the type *[DiscoveryError].
+// Discover returns the base URL of a host's registry, which it finds once. The error says that the host has no
+// registry, or has the type *[DiscoveryError].
 func (r *Registry) Discover(ctx context.Context, host sources.Host) (*url.URL, error) {
 	return r.found.Get(ctx, host, func() (*url.URL, error) { return r.discover(ctx, host) })
 }

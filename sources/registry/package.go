@@ -70,7 +70,9 @@ func (r *Registry) Package(ctx context.Context, id sources.PackageID) (p sources
 
 // parse checks a document in the same order as engines, so that a
 // document with two errors fails with the same one.
-func (d *packageDocument) parse(doc *fetch.Document, id sources.PackageID, engine sources.Engine) (p sources.Package, err error) {
+func (d *packageDocument) parse(
+	doc *fetch.Document, id sources.PackageID, engine sources.Engine,
+) (p sources.Package, err error) {
 	if err = doc.JSON(d); err == nil && d.OS+d.Arch == "" {
 		err = doc.Refusal("the description of a package")
 	}
@@ -82,7 +84,9 @@ func (d *packageDocument) parse(doc *fetch.Document, id sources.PackageID, engin
 }
 
 // read checks the document from the URL from.
-func (d *packageDocument) read(from *url.URL, id sources.PackageID, engine sources.Engine) (p sources.Package, err error) {
+func (d *packageDocument) read(
+	from *url.URL, id sources.PackageID, engine sources.Engine,
+) (p sources.Package, err error) {
 	if err := checkProtocols(d.Protocols); err != nil {
 		return p, err
 	}
@@ -269,9 +273,11 @@ func (r *Registry) missing(ctx context.Context, id sources.PackageID, answer err
 	case !listed:
 		return answer
 	case slices.Contains(detail.Platforms, id.Platform):
-		return sources.WithHint(noPlatform, "the registry lists %s for %s, but returns 404 for it: report this to the registry's operator", id.Release(), id.Platform)
+		return sources.WithHint(noPlatform, "the registry lists %s for %s, but returns 404 for it: "+
+			"report this to the registry's operator", id.Release(), id.Platform)
 	case len(detail.Platforms) > 0:
-		return sources.WithHint(noPlatform, "the registry has %s for %s", id.Release(), fetch.Printable(strings.Join(sources.Texts(detail.Platforms), ", ")))
+		there := strings.Join(sources.Texts(detail.Platforms), ", ")
+		return sources.WithHint(noPlatform, "the registry has %s for %s", id.Release(), fetch.Printable(there))
 	}
 	return noPlatform
 }

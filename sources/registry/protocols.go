@@ -24,9 +24,11 @@ func checkProtocols(protocols []string) error {
 	return nil
 }
 
-// suggestVersion adds the newest version that can be used instead to err, which wraps unsupported. It never suggests the
-// version that failed, even if the list has a supported protocol for it.
-func (r *Registry) suggestVersion(ctx context.Context, id sources.PackageID, unsupported *ProtocolError, err error) error {
+// suggestVersion adds the newest version that can be used instead to err, which wraps unsupported. It never suggests
+// the version that failed, even if the list has a supported protocol for it.
+func (r *Registry) suggestVersion(
+	ctx context.Context, id sources.PackageID, unsupported *ProtocolError, err error,
+) error {
 	best := &unsupported.Closest
 	_, unlisted := r.versions(ctx, id.Provider, func(d *versionsDocument) {
 		for v, detail := range d.details() {

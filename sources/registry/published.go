@@ -83,8 +83,8 @@ func (r *Registry) publishedAt(ctx context.Context, p sources.Provider) (request
 	return request, nil
 }
 
-// publishedTimes reads the times in a document of either public registry. It skips what is invalid. If a version is there
-// twice, its later time applies.
+// publishedTimes reads the times in a document of either public registry. It skips what is invalid. If a version is
+// there twice, its later time applies.
 func publishedTimes(doc *fetch.Document) map[sources.Version]time.Time {
 	var d struct {
 		Included []json.RawMessage // of registry.terraform.io

@@ -96,7 +96,9 @@ func (r *Registry) Versions(ctx context.Context, p sources.Provider) (sources.Li
 
 // get fetches a document from a registry, and has read decode it. The error for a 404
 // answer matches sources.ErrNotFound.
-func (r *Registry) get(ctx context.Context, host sources.Host, path string, read func(*fetch.Document) error) (*fetch.Document, error) {
+func (r *Registry) get(
+	ctx context.Context, host sources.Host, path string, read func(*fetch.Document) error,
+) (*fetch.Document, error) {
 	base, err := r.Discover(ctx, host)
 	if err != nil {
 		return nil, err

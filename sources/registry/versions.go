@@ -26,7 +26,9 @@ type release struct {
 }
 
 // versions fetches the list of p's versions. Use must keep little of it, because a document may be large.
-func (r *Registry) versions(ctx context.Context, p sources.Provider, use func(*versionsDocument)) (*fetch.Document, error) {
+func (r *Registry) versions(
+	ctx context.Context, p sources.Provider, use func(*versionsDocument),
+) (*fetch.Document, error) {
 	return r.get(ctx, p.Host, p.Namespace+"/"+p.Type+"/versions", func(doc *fetch.Document) error {
 		v, err := parseVersions(doc)
 		if err == nil {

@@ -42,7 +42,8 @@ func (r *release) files(platform string) map[string]io.Reader {
 	case r.Size > 0:
 		files[executable] = io.LimitReader(newGenerated(executable+platform), r.Size)
 	case len(files) == 0:
-		files[executable] = strings.NewReader(fmt.Sprintf("the %s provider, version %s, for %s\n", r.providerType(), r.version, platform))
+		text := fmt.Sprintf("the %s provider, version %s, for %s\n", r.providerType(), r.version, platform)
+		files[executable] = strings.NewReader(text)
 	}
 	return files
 }

@@ -86,7 +86,8 @@ func (c *contract) packagesLeadToTheirBytes() {
 		stated := slices.Contains(p.Hashes, sources.Hash(zh)) || slices.Contains(p.Hashes, sources.Hash(h1))
 		Expect(c, stated || len(p.Hashes) == 0, "%s: hashes %v, want %s or %s", id, p.Hashes, zh, h1)
 		got, err := c.hash(p.Location)
-		Expect(c, err == nil && (got == zh || got == h1), "%s: at %+v is %s (%v), want %s or %s", id, p.Location, got, err, zh, h1)
+		ok := err == nil && (got == zh || got == h1)
+		Expect(c, ok, "%s: at %+v is %s (%v), want %s or %s", id, p.Location, got, err, zh, h1)
 	}
 }
 
@@ -125,9 +126,11 @@ func (c *contract) missingPlatformIsAnAnswer() {
 func (c *contract) outageIsNoAnswer() {
 	c.outage()
 	_, err := c.versions("registry.terraform.io/acme/widget")
-	_, packageErr := c.source.Package(c.Context(), PackageID(c, "registry.terraform.io/acme/widget", "1.2.0", "linux_amd64"))
+	id := PackageID(c, "registry.terraform.io/acme/widget", "1.2.0", "linux_amd64")
+	_, packageErr := c.source.Package(c.Context(), id)
 	for _, err := range []error{err, packageErr} {
-		Expect(c, err != nil && !errors.Is(err, sources.ErrNotFound), "got %v during an outage, want an error that is no answer", err)
+		refused := err != nil && !errors.Is(err, sources.ErrNotFound)
+		Expect(c, refused, "got %v during an outage, want an error that is no answer", err)
 	}
 }
 
@@ -150,7 +153,8 @@ func (c *contract) questionsAllAtOnce() {
 		})
 		group.Go(func() {
 			got, err := c.source.Package(c.Context(), id)
-			Expect(c, err == nil && got.Location == want.Location, "package: got %+v, %v, want %+v", got.Location, err, want.Location)
+			same := err == nil && got.Location == want.Location
+			Expect(c, same, "package: got %+v, %v, want %+v", got.Location, err, want.Location)
 		})
 	}
 	group.Wait()

@@ -216,7 +216,8 @@ func (w *response) Write(b []byte) (int, error) {
 	if w.request.Status == 0 {
 		w.WriteHeader(http.StatusOK)
 	}
-	w.server.set(func() { w.request.Bytes += int64(len(b)) }) // first, so that it includes everything that a client has read
+	// This is first, so that it includes everything that a client has read.
+	w.server.set(func() { w.request.Bytes += int64(len(b)) })
 	return w.ResponseWriter.Write(b)
 }
 

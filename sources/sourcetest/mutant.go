@@ -60,6 +60,8 @@ var swaps = []struct {
 	with []string
 }{
 	{regexp.MustCompile(`[0-9]+`), []string{"-1", "18446744073709551616", "1e999"}},
-	{regexp.MustCompile(`"[^"\n]*"`), []string{`""`, `"../../../../x"`, `"/etc/passwd"`, `"a\u0000b"`, "\"\xff\x1b[2J\"", `"` + strings.Repeat("x", 5000) + `"`}},
+	{regexp.MustCompile(`"[^"\n]*"`), []string{
+		`""`, `"../../../../x"`, `"/etc/passwd"`, `"a\u0000b"`, "\"\xff\x1b[2J\"", `"` + strings.Repeat("x", 5000) + `"`,
+	}},
 	{regexp.MustCompile(`[{[]`), []string{"", "[", strings.Repeat("[", 2000)}},
 }

@@ -43,7 +43,8 @@ func (s *Server) Template() string { return s.Host + "/" + OCI + "/${hostname}/$
 func ociHandler(s *Server) http.Handler {
 	// Without referrers, the handler answers requests for them as registries without that API.
 	b := &blobs{}
-	handler := registry.New(registry.WithReferrersSupport(true), registry.WithBlobHandler(b), registry.Logger(log.New(io.Discard, "", 0)))
+	handler := registry.New(registry.WithReferrersSupport(true), registry.WithBlobHandler(b),
+		registry.Logger(log.New(io.Discard, "", 0)))
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		query, to := r.URL.Query(), strings.TrimSuffix(strings.TrimPrefix(r.URL.Path, "/v2/"), "/blobs/uploads/")
 		r.URL.Host = "" // as in requests over a connection, because names of repositories begin with it
@@ -72,7 +73,8 @@ func (b *blobs) Get(_ context.Context, repository string, h v1.Hash) (io.ReadClo
 func (b *blobs) Put(_ context.Context, repository string, h v1.Hash, body io.ReadCloser) error {
 	data, err := io.ReadAll(body)
 	if err == nil {
-		b.Store(strings.TrimSuffix(repository, "/blobs")+"@"+h.String(), data) // the handler doesn't parse the path of an upload
+		// The handler doesn't parse the path of an upload.
+		b.Store(strings.TrimSuffix(repository, "/blobs")+"@"+h.String(), data)
 	}
 	return err
 }
@@ -181,9 +183,11 @@ func (s *Server) Login(user, password string, basic bool) {
 				s.record(r)
 				w.Header().Set("Www-Authenticate", `Basic realm="test"`)
 				if !basic {
-					w.Header().Set("Www-Authenticate", fmt.Sprintf(`Bearer realm="https://%s/token",service="test",scope=%q`, r.Host, scopeOf(r)))
+					bearer := fmt.Sprintf(`Bearer realm="https://%s/token",service="test",scope=%q`, r.Host, scopeOf(r))
+					w.Header().Set("Www-Authenticate", bearer)
 				}
-				http.Error(w, `{"errors": [{"code": "UNAUTHORIZED", "message": "authentication required"}]}`, http.StatusUnauthorized)
+				refusal := `{"errors": [{"code": "UNAUTHORIZED", "message": "authentication required"}]}`
+				http.Error(w, refusal, http.StatusUnauthorized)
 			}
 		})
 	})

@@ -83,7 +83,9 @@ func storeSupply(text string, before ...func()) Supply {
 				do()
 			}
 			_, err := stage.Write(data.Bytes())
-			signed := &sources.Signed{Sums: []byte(text + "\n"), Signature: []byte("signature"), Origin: "https://example.test/sums"}
+			signed := &sources.Signed{
+				Sums: []byte(text + "\n"), Signature: []byte("signature"), Origin: "https://example.test/sums",
+			}
 			return Supplied{Provenance: sources.Provenance{
 				ZH: zh, Filename: "widget.zip", Origin: "https://example.test/widget.zip", Signed: signed,
 			}}, err
@@ -130,7 +132,8 @@ func (s *storeTest) whole() {
 	s.with(func(store WholeStore) {
 		got, err := store.Get(s.Context(), first.ID)
 		Check(s, err)
-		same := got.Report.Verdict == sources.SelfSigned && got.ZH == first.ZH && got.Signed != nil && got.Origin == first.Origin
+		same := got.Report.Verdict == sources.SelfSigned && got.ZH == first.ZH &&
+			got.Signed != nil && got.Origin == first.Origin
 		Expect(s, same, "next process: got %+v", got)
 		_, err = os.Stat(got.Dir)
 		Check(s, err)
@@ -187,7 +190,8 @@ func (s *storeTest) notAtAll() {
 func (s *storeTest) nothingLeft() {
 	s.Helper()
 	_ = filepath.WalkDir(s.dir, func(path string, e fs.DirEntry, err error) error {
-		if filepath.Base(filepath.Dir(path)) == "tmp" || e != nil && e.IsDir() && len(e.Name()) > 8 && e.Name()[:8] == ".larder-" {
+		staged := filepath.Base(filepath.Dir(path)) == "tmp"
+		if staged || e != nil && e.IsDir() && len(e.Name()) > 8 && e.Name()[:8] == ".larder-" {
 			s.Errorf("left over: %s", path)
 		}
 		return err

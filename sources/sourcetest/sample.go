@@ -43,7 +43,8 @@ var chosen = sync.OnceValue(func() (p part) {
 // has reports whether a trial with this number is in the part.
 func (p part) has(trial uint64) bool { return trial%p.of == p.number-1 }
 
-// Thorough reports whether a run makes all trials, or a part of them, and not only samples. With -short it makes samples.
+// Thorough reports whether a run makes all trials, or a part of them, and not only samples. With -short it makes
+// samples.
 func Thorough() bool { return chosen().of > 0 && !testing.Short() }
 
 // Seed determines the samples, and everything else that is random in tests. Each

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// A Script replaces a test in programs that use a [World], or one of the programs in the package. It has no other methods of
-// testing.TB than those below.
+// A Script replaces a test in programs that use a [World], or one of the programs in the package. It has no other
+// methods of testing.TB than those below.
 type Script struct {
 	testing.TB
 

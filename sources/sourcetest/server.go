@@ -41,11 +41,12 @@ func (w *World) serve(handler func(*Server) http.Handler) *Server {
 	s := &Server{world: w, conns: map[string]*conn{}, published: map[string]time.Time{}}
 	s.handler, s.wrapped = handler(s), http.HandlerFunc(s.answer)
 	quiet := log.New(io.Discard, "", 0) // aborted requests are part of the tests
-	s.server = &http.Server{ErrorLog: quiet, TLSConfig: s.tls(), Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	answer := func(w http.ResponseWriter, r *http.Request) {
 		var wrapped http.Handler
 		s.set(func() { wrapped = s.wrapped })
 		wrapped.ServeHTTP(w, r)
-	})}
+	}
+	s.server = &http.Server{ErrorLog: quiet, TLSConfig: s.tls(), Handler: http.HandlerFunc(answer)}
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	Check(w.t, err)
 	s.Host = l.Addr().String()
@@ -184,7 +185,8 @@ func (r Request) String() string {
 
 func (s *Server) record(r *http.Request) *Request {
 	req := &Request{
-		Kind: kindOf(r.URL.Path), Method: r.Method, Host: r.Host, Path: r.URL.Path, URI: r.RequestURI, Header: r.Header.Clone(),
+		Kind: kindOf(r.URL.Path), Method: r.Method, Host: r.Host, Path: r.URL.Path, URI: r.RequestURI,
+		Header: r.Header.Clone(),
 	}
 	if r.TLS != nil && len(r.TLS.PeerCertificates) > 0 {
 		req.Client = r.TLS.PeerCertificates[0].Subject.CommonName

@@ -82,7 +82,8 @@ var ByRegistryKey = sources.Proof{Matched: true, Name: "widget.zip", Signers: []
 
 // AllVerdicts are all verdicts, from best to worst.
 var AllVerdicts = []sources.Verdict{
-	sources.SignedByHashiCorp, sources.SignedByTrusted, sources.SelfSigned, sources.MirrorEvidence, sources.HashOnly, sources.Unverified,
+	sources.SignedByHashiCorp, sources.SignedByTrusted, sources.SelfSigned,
+	sources.MirrorEvidence, sources.HashOnly, sources.Unverified,
 }
 
 // Verdicts is a [sources.Judge] with the given answers. Without them, all evidence proves [ByRegistryKey], and
@@ -94,7 +95,9 @@ type Verdicts struct {
 }
 
 // Prove implements [sources.Judge].
-func (j Verdicts) Prove(_ context.Context, _ sources.Provider, s *sources.Signed, zh sources.Hash) (sources.Proof, error) {
+func (j Verdicts) Prove(
+	_ context.Context, _ sources.Provider, s *sources.Signed, zh sources.Hash,
+) (sources.Proof, error) {
 	if j.OnProve == nil {
 		return ByRegistryKey, nil
 	}
@@ -126,7 +129,9 @@ func (j Verdicts) Merge(_ context.Context, _ sources.Provider, kept, new *source
 }
 
 // CompareKeys implements [sources.Judge].
-func (j Verdicts) CompareKeys(_ context.Context, _ sources.Provider, other sources.Version, was, now *sources.Signed) error {
+func (j Verdicts) CompareKeys(
+	_ context.Context, _ sources.Provider, other sources.Version, was, now *sources.Signed,
+) error {
 	if j.OnKeys == nil {
 		return nil
 	}

@@ -111,9 +111,11 @@ func (j Judge) checkSigned(id sources.PackageID, r sources.Report) error {
 	case r.Refused != nil:
 		return sources.WithHint(refused, "if the publisher has announced the new key, add its fingerprint to trusted_keys")
 	case len(r.By) == 0:
-		return sources.WithHint(refused, "use the origin registry, or a mirror with signed checksums, such as one that larder mirror sync created")
+		return sources.WithHint(refused,
+			"use the origin registry, or a mirror with signed checksums, such as one that larder mirror sync created")
 	case j.Require == RequireTrusted && best.Verdict < sources.SignedByTrusted:
-		return sources.WithHint(refused, "if the publisher has announced this fingerprint, add --trust-key %s", best.Fingerprint)
+		return sources.WithHint(refused,
+			"if the publisher has announced this fingerprint, add --trust-key %s", best.Fingerprint)
 	case r.Signed != id.Filename():
 		refused.Signed = r.Signed
 		return refused
@@ -248,5 +250,6 @@ func (r rules) notes(s sources.Signer) []string {
 	if !ended(s.KeyEnds, r.now) {
 		return nil
 	}
-	return []string{fmt.Sprintf("the key %s expired on %s, after it signed the checksums on %s", s.KeyID(), day(s.KeyEnds), day(s.Signed))}
+	return []string{fmt.Sprintf("the key %s expired on %s, after it signed the checksums on %s",
+		s.KeyID(), day(s.KeyEnds), day(s.Signed))}
 }

@@ -132,8 +132,8 @@ func isVerified(s *packet.Signature, primary *packet.PublicKey) bool {
 	return true
 }
 
-// checkPacket parses a packet of a key or a signature, and refuses one that is not within the limits. It returns nil for
-// a packet that the library skips or refuses.
+// checkPacket parses a packet of a key or a signature, and refuses one that is not within the limits. It returns nil
+// for a packet that the library skips or refuses.
 func checkPacket(op *packet.OpaquePacket) (packet.Packet, error) {
 	if _, known := mostPackets[op.Tag]; !known && op.Tag < firstUncritical {
 		return nil, fmt.Errorf("a packet of type %d, which neither keys nor signatures contain", op.Tag)

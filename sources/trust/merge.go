@@ -38,7 +38,8 @@ func (j Judge) Merge(ctx context.Context, p sources.Provider, old, new *sources.
 func (r rules) merge(ctx context.Context, old, new *sources.Signed) (*sources.Signed, error) {
 	a, b := r.appraise(ctx, old, new.Keys), r.appraise(ctx, new, old.Keys)
 	same, better := bytes.Equal(old.Sums, new.Sums), b.verdict() > a.verdict()
-	downgrade := fault(Downgraded, "the new evidence has other checksums and is signed by %s; the evidence kept here is signed by %s",
+	downgrade := fault(Downgraded,
+		"the new evidence has other checksums and is signed by %s; the evidence kept here is signed by %s",
 		keysOf(b.report.By), keysOf(a.report.By))
 	switch {
 	case same && !better && a.verdict() > sources.Unverified:
@@ -158,7 +159,8 @@ func addKey(to *sources.Signed, key sources.Key) {
 func addSignature(to *sources.Signed, signature []byte) {
 	all, err := splitSignature(to.Signature)
 	same := func(s []byte) bool { return bytes.Equal(s, signature) }
-	if err != nil || slices.ContainsFunc(all, same) || len(all) == maxSignatures || len(to.Signature)+len(signature) > maxSignatureSize {
+	large := len(all) == maxSignatures || len(to.Signature)+len(signature) > maxSignatureSize
+	if err != nil || large || slices.ContainsFunc(all, same) {
 		return
 	}
 	to.Signature = slices.Concat(append(all, signature)...)

@@ -13,8 +13,8 @@ import (
 	"github.com/larder-cli/larder/sources"
 )
 
-// Sign signs checksums with an ASCII-armored private key without a passphrase. It returns the evidence, whose only key is
-// the public one.
+// Sign signs checksums with an ASCII-armored private key without a passphrase. It returns the evidence, whose only key
+// is the public one.
 func Sign(sums []byte, armored string) (*sources.Signed, error) {
 	left := maxWork
 	keys, _, err := readKeys(armored, true, &left)
@@ -24,7 +24,8 @@ func Sign(sums []byte, armored string) (*sources.Signed, error) {
 	case len(keys) != 1:
 		return nil, fmt.Errorf("%d keys instead of one", len(keys))
 	case keys[0].PrivateKey == nil:
-		return nil, sources.WithHint(errors.New("it is a public key, which can't sign"), "gpg --armor --export-secret-keys writes a private key")
+		return nil, sources.WithHint(errors.New("it is a public key, which can't sign"),
+			"gpg --armor --export-secret-keys writes a private key")
 	case keys[0].PrivateKey.Encrypted:
 		return nil, sources.WithHint(errors.New("it has a passphrase"),
 			"sign the checksums with gpg --detach-sign instead, or use a copy of the key without a passphrase")

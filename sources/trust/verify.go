@@ -19,7 +19,9 @@ type Verified struct {
 // zh. It doesn't depend on the settings. Keys marked as listed count as listed by a
 // registry. OpenTofu's registry lists no keys for some providers: their evidence proves
 // only that the hash is the stated one.
-func (j Judge) Prove(ctx context.Context, p sources.Provider, s *sources.Signed, zh sources.Hash) (sources.Proof, error) {
+func (j Judge) Prove(
+	ctx context.Context, p sources.Provider, s *sources.Signed, zh sources.Hash,
+) (sources.Proof, error) {
 	name, err := signedName(s, zh)
 	if err != nil {
 		return sources.Proof{}, err
@@ -58,7 +60,9 @@ func (j Judge) Verify(ctx context.Context, p sources.Provider, s *sources.Signed
 
 // VerifyFile is Verify for an archive whose name is known: the checksums must list filename
 // with the hash want.
-func (j Judge) VerifyFile(ctx context.Context, p sources.Provider, s *sources.Signed, filename string, want sources.Hash) (Verified, error) {
+func (j Judge) VerifyFile(
+	ctx context.Context, p sources.Provider, s *sources.Signed, filename string, want sources.Hash,
+) (Verified, error) {
 	sums, err := sumsOf(s)
 	if err == nil {
 		err = sums.check(filename, want)
@@ -125,7 +129,8 @@ func (s Sums) check(filename string, want sources.Hash) error {
 func (s Sums) unlisted(filename string, want sources.Hash) error {
 	err := fault(WrongChecksum, "no signed checksum for %s", shown(filename))
 	if name, ok := s.nameOf(want); ok {
-		return sources.WithHint(err, "the checksum is listed for %.80q: the registry and SHA256SUMS must use the same file name", name)
+		return sources.WithHint(err,
+			"the checksum is listed for %.80q: the registry and SHA256SUMS must use the same file name", name)
 	}
 	return sources.WithHint(err, "the publisher of this version did not sign a package for this platform")
 }
