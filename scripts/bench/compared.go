@@ -19,7 +19,8 @@ type compared struct {
 	times  [2]float64 // how many times as long terraform and tofu take; 0 if not measured
 }
 
-var comparedRow = regexp.MustCompile(`(?m)^\| ([^|]+) \| ([0-9.]+) s \| (?:× ([0-9.]+))? ?\| (?:× ([0-9.]+))? ?\| \d+ MB \|$`)
+var comparedRow = regexp.MustCompile(
+	`(?m)^\| ([^|]+) \| ([0-9.]+) s \| (?:× ([0-9.]+))? ?\| (?:× ([0-9.]+))? ?\| \d+ MB \|$`)
 
 // readCompared reads the table in a document.
 func readCompared(document string) (rows []compared, err error) {
@@ -76,10 +77,12 @@ func comparedChart(rows []compared) string {
 	height := headHeight + groupHeight*len(rows) + 6
 	var svg strings.Builder
 	draw := func(format string, args ...any) { fmt.Fprintf(&svg, format+"\n", args...) }
-	draw(`<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %d" width="%[1]d" height="%[2]d" font-family="sans-serif" font-size="12" role="img">
+	draw(`<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %d" width="%[1]d" height="%[2]d" `+
+		`font-family="sans-serif" font-size="12" role="img">
 <title>%[3]s</title>
 <style>
-.page { fill: #ffffff } text { fill: #1f2328 } .dim { fill: #59636e } line { stroke: #d1d9e0 } .one { stroke: #1a7f37; stroke-width: 2 }
+.page { fill: #ffffff } text { fill: #1f2328 } .dim { fill: #59636e } line { stroke: #d1d9e0 } `+
+		`.one { stroke: #1a7f37; stroke-width: 2 }
 .terraform { fill: #8250df } .tofu { fill: #bf8700 }
 @media (prefers-color-scheme: dark) {
 .page { fill: #0d1117 } text { fill: #e6edf3 } .dim { fill: #9198a1 } line { stroke: #3d444d } .one { stroke: #3fb950 }
@@ -96,22 +99,26 @@ func comparedChart(rows []compared) string {
 	for _, tick := range []float64{0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50, 100, 200, 500} {
 		if tick >= least && tick <= most {
 			class := map[bool]string{true: ` class="one"`}[tick == 1]
-			draw(`<line%s x1="%.1f" y1="%d" x2="%.1[2]f" y2="%[4]d"/><text class="dim" x="%.1[2]f" y="%[5]d" text-anchor="middle" font-size="11">× %[6]g</text>`,
+			draw(`<line%s x1="%.1f" y1="%d" x2="%.1[2]f" y2="%[4]d"/>`+
+				`<text class="dim" x="%.1[2]f" y="%[5]d" text-anchor="middle" font-size="11">× %[6]g</text>`,
 				class, at(tick), headHeight-6, height-6, headHeight-12, tick)
 		}
 	}
 	for i, row := range rows {
 		y := headHeight + groupHeight*i
 		middle := y + barHeight + 4
-		draw(`<text x="%d" y="%d" text-anchor="end">%s</text><text class="dim" x="%d" y="%[2]d" text-anchor="end" font-size="11">%[5]s</text>`,
+		draw(`<text x="%d" y="%d" text-anchor="end">%s</text>`+
+			`<text class="dim" x="%d" y="%[2]d" text-anchor="end" font-size="11">%[5]s</text>`,
 			names, middle, row.name, axis-16, seconds(row.larder))
 		for j, times := range row.times {
 			if times == 0 {
 				continue
 			}
 			from, to, top := at(min(1, times)), at(max(1, times)), y+barHeight*j
-			draw(`<rect class="%s" x="%.1f" y="%d" width="%.1f" height="%d"/><text class="dim" x="%.1f" y="%d" font-size="11">× %s, %s</text>`,
-				engines[j], from, top, max(1, to-from), barHeight-2, to+6, top+barHeight-2, factor(times), seconds(row.larder*times))
+			draw(`<rect class="%s" x="%.1f" y="%d" width="%.1f" height="%d"/>`+
+				`<text class="dim" x="%.1f" y="%d" font-size="11">× %s, %s</text>`,
+				engines[j], from, top, max(1, to-from), barHeight-2,
+				to+6, top+barHeight-2, factor(times), seconds(row.larder*times))
 		}
 	}
 	draw("</svg>")

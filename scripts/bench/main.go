@@ -11,9 +11,9 @@
 //	go run ./scripts/bench places [-rounds N] [-short] [-document docs/scale.md]
 //	go run ./scripts/bench chart
 //
-// The second form measures only larder, with the number of packages and root modules growing tenfold each time. The third
-// form measures larder serve next to nginx. The fourth form measures what Larder does with an OCI registry and a bucket,
-// whose programs scripts/stores builds.
+// The second form measures only larder, with the number of packages and root modules growing tenfold each time. The
+// third form measures larder serve next to nginx. The fourth form measures what Larder does with an OCI registry and a
+// bucket, whose programs scripts/stores builds.
 //
 // It requires no network: the registry is in this process, on loopback. It
 // leaves no files.
@@ -158,7 +158,8 @@ func (b *bench) run(w work) []string {
 	name, terraform, tofu, larder := w.label(), median(samples[0]), median(samples[1]), median(samples[2])
 	fmt.Printf("%-50s %s %s %s %9d MB\n", name, terraform, tofu, larder, larder.peak/1024)
 	return []string{
-		name, seconds(larder.time.Seconds()), times(terraform, larder), times(tofu, larder), fmt.Sprintf("%d MB", larder.peak/1024),
+		name, seconds(larder.time.Seconds()), times(terraform, larder), times(tofu, larder),
+		fmt.Sprintf("%d MB", larder.peak/1024),
 	}
 }
 
@@ -230,7 +231,9 @@ func (s *scene) do(program string, roots, env []string) sample {
 		return s.exec(dir, env, program, args...)
 	}
 	if s.work.together && program == "terraform" { // its processes can't share a plugin cache
-		env = slices.DeleteFunc(slices.Clone(env), func(v string) bool { return strings.HasPrefix(v, "TF_PLUGIN_CACHE_DIR=") })
+		env = slices.DeleteFunc(slices.Clone(env), func(v string) bool {
+			return strings.HasPrefix(v, "TF_PLUGIN_CACHE_DIR=")
+		})
 	}
 	return s.inEach(roots, func(root string) sample { return s.exec(root, env, program, s.arguments(program, root)...) })
 }

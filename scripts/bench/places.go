@@ -143,7 +143,8 @@ func (p *placed) small(packages int, again bool) {
 	world := sourcetest.New(p)
 	for i := range packages / placedVersions / len(two) {
 		for v := range placedVersions {
-			world.Add(fmt.Sprintf("registry.terraform.io/acme/p%03d", i), fmt.Sprintf("1.%d.0", v), sourcetest.Release{Platforms: two})
+			address := fmt.Sprintf("registry.terraform.io/acme/p%03d", i)
+			world.Add(address, fmt.Sprintf("1.%d.0", v), sourcetest.Release{Platforms: two})
 		}
 	}
 	name := thousands(packages) + " packages"
@@ -232,7 +233,8 @@ func (p *placed) plainRegistry(name string, sums map[string][32]byte) error {
 func (p *placed) plainStore(sums map[string][32]byte) error {
 	client := &http.Client{Transport: p.store.Transport()}
 	return eachFile(sums, func(f *os.File, size int64, sum [32]byte) error {
-		req, err := http.NewRequest(http.MethodPut, p.store.Endpoint+"/"+placedBucketName+"/plain/"+filepath.Base(f.Name()), f)
+		url := p.store.Endpoint + "/" + placedBucketName + "/plain/" + filepath.Base(f.Name())
+		req, err := http.NewRequest(http.MethodPut, url, f)
 		if err != nil {
 			return err
 		}

@@ -17,7 +17,7 @@ import (
 const (
 	mostMemory = 100 << 10        // in kB
 	listTime   = time.Second      // cache list of 10,000 packages
-	mostSlope  = 1.25             // how much the cost of each package or root module may increase when there are ten times as many
+	mostSlope  = 1.25             // the rise of the cost of each package or root module if there are ten times as many
 	noise      = time.Second / 10 // shorter times are too imprecise for a ratio
 )
 
@@ -130,7 +130,8 @@ func problems(all []growth) (missed []string) {
 	for _, g := range all {
 		if f := slopeOf(g); f > mostSlope {
 			a, b := g.Samples[len(g.Samples)-2], g.Samples[len(g.Samples)-1]
-			missed = append(missed, fmt.Sprintf("%s: the cost for each of the %s grows %.2f × from %s to %s", g.Command, g.Of, f, thousands(a.N), thousands(b.N)))
+			missed = append(missed, fmt.Sprintf("%s: the cost for each of the %s grows %.2f × from %s to %s",
+				g.Command, g.Of, f, thousands(a.N), thousands(b.N)))
 		}
 		for _, s := range g.Samples {
 			if s.peak > mostMemory {
@@ -177,7 +178,8 @@ func replacePart(document, form string, load float64, text string) error {
 	if !found || !closed {
 		return fmt.Errorf("%s has no lines %q and %q", document, begin, end)
 	}
-	head := fmt.Sprintf("\nMeasured on %s: %s, load average %.2f before.\n\n", time.Now().UTC().Format(time.DateOnly), machine(), load)
+	head := fmt.Sprintf("\nMeasured on %s: %s, load average %.2f before.\n\n",
+		time.Now().UTC().Format(time.DateOnly), machine(), load)
 	if form == "" {
 		head += "![" + comparedTitle + "](compared.svg)\n\n"
 	}

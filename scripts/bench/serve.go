@@ -95,7 +95,9 @@ func (s *serving) compare() {
 
 // clients calls a function with several clients at the same time, each with connections of its own, and returns how
 // long all of them take.
-func (s *serving) clients(r *sourcetest.Running, n int, http2 bool, do func(i int, client *http.Client) error) time.Duration {
+func (s *serving) clients(
+	r *sourcetest.Running, n int, http2 bool, do func(i int, client *http.Client) error,
+) time.Duration {
 	transport := r.Transport()
 	transport.Protocols = new(http.Protocols)
 	transport.Protocols.SetHTTP1(!http2)
@@ -220,8 +222,8 @@ http {
   access_log %[2]s/access.log; sendfile on; tcp_nopush on; client_body_temp_path %[2]s/t1; proxy_temp_path %[2]s/t2;
   fastcgi_temp_path %[2]s/t3; uwsgi_temp_path %[2]s/t4; scgi_temp_path %[2]s/t5;
   types { application/json json; application/zip zip; }
-  server { listen %[3]s ssl http2; ssl_certificate %[2]s/cert.pem; ssl_certificate_key %[2]s/key.pem; ssl_protocols TLSv1.3;
-    keepalive_requests 1000000; root %[4]s; }
+  server { listen %[3]s ssl http2; ssl_certificate %[2]s/cert.pem; ssl_certificate_key %[2]s/key.pem;
+    ssl_protocols TLSv1.3; keepalive_requests 1000000; root %[4]s; }
 }
 `, runtime.NumCPU(), dir, r.Host, s.mirror), 0o644))
 	r.Run("https://"+r.Host, os.Environ(), "-c", config, "-p", dir)

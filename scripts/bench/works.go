@@ -111,17 +111,32 @@ var works = []work{
 
 	{name: "exec -- init, nothing to do", providers: 10, size: megabyte, cache: true, warm: nothing, does: "exec"},
 	{name: "exec -- init, warm cache", providers: 10, size: megabyte, cache: true, warm: installed, does: "exec"},
-	{name: "far, exec -- init, nothing to do", providers: 10, size: megabyte, far: true, cache: true, warm: nothing, does: "exec"},
+	{
+		name: "far, exec -- init, nothing to do", providers: 10, size: megabyte, far: true,
+		cache: true, warm: nothing, does: "exec",
+	},
 
 	{name: "lock, 2 platforms", providers: 10, size: 90 * megabyte, does: "lock", platforms: two},
 	{name: "mirror sync, 2 platforms", providers: 10, size: 90 * megabyte, does: "mirror", platforms: two},
-	{name: "mirror sync again, 2 platforms", providers: 10, size: 90 * megabyte, does: "mirror", platforms: two, warm: nothing},
+	{
+		name: "mirror sync again, 2 platforms", providers: 10, size: 90 * megabyte,
+		does: "mirror", platforms: two, warm: nothing,
+	},
 
 	// These packages are small, because terraform downloads all of them for
 	// each root module and platform. With large ones it would take hours.
-	{name: "lock 200 root modules, 4 platforms", providers: 4, size: megabyte, cache: true, roots: 200, does: "lock", platforms: four},
-	{name: "lock them again, all complete", providers: 4, size: megabyte, cache: true, roots: 200, does: "lock", platforms: four, warm: nothing},
-	{name: "lock them again, no lock files", providers: 4, size: megabyte, cache: true, roots: 200, does: "lock", platforms: four, warm: andLocked},
+	{
+		name: "lock 200 root modules, 4 platforms", providers: 4, size: megabyte, cache: true, roots: 200,
+		does: "lock", platforms: four,
+	},
+	{
+		name: "lock them again, all complete", providers: 4, size: megabyte, cache: true, roots: 200,
+		does: "lock", platforms: four, warm: nothing,
+	},
+	{
+		name: "lock them again, no lock files", providers: 4, size: megabyte, cache: true, roots: 200,
+		does: "lock", platforms: four, warm: andLocked,
+	},
 }
 
 func (s *scene) providers() []string {

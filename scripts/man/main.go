@@ -76,7 +76,8 @@ func pages(dir string) (map[string][]byte, error) {
 		return nil, err
 	}
 	all := []page{{described: described{
-		Does: "download, verify and share Terraform and OpenTofu providers", Usage: "larder COMMAND [ARGUMENT...] [FLAG...]", Flags: global[0].Flags,
+		Does:  "download, verify and share Terraform and OpenTofu providers",
+		Usage: "larder COMMAND [ARGUMENT...] [FLAG...]", Flags: global[0].Flags,
 	}, Statuses: statuses}}
 	for _, c := range commands {
 		all = append(all, page{described: c})
@@ -208,5 +209,6 @@ larder {{text .}}
 
 // escaped returns text that roff shows unchanged, also where a line begins like a request.
 func escaped(text string) string {
-	return strings.TrimPrefix(strings.NewReplacer(`\`, `\e`, "-", `\-`, `"`, `\(dq`, "\n.", "\n\\&.", "\n'", "\n\\&'").Replace("\n"+text), "\n")
+	roff := strings.NewReplacer(`\`, `\e`, "-", `\-`, `"`, `\(dq`, "\n.", "\n\\&.", "\n'", "\n\\&'")
+	return strings.TrimPrefix(roff.Replace("\n"+text), "\n")
 }

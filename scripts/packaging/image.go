@@ -115,7 +115,8 @@ func root(contents string, at time.Time) ([]byte, error) {
 	t := tarball{tar.NewWriter(&b), at, map[string]bool{".": true}}
 	err = errors.Join(
 		t.add("etc/group", 0o644, 0, fmt.Appendf(nil, "root:x:0:\nlarder:x:%d:\n", user)),
-		t.add("etc/passwd", 0o644, 0, fmt.Appendf(nil, "root:x:0:0:root:/:/nonexistent\nlarder:x:%d:%[1]d:larder:/home/larder:/nonexistent\n", user)),
+		t.add("etc/passwd", 0o644, 0, fmt.Appendf(nil,
+			"root:x:0:0:root:/:/nonexistent\nlarder:x:%d:%[1]d:larder:/home/larder:/nonexistent\n", user)),
 		t.add("etc/ssl/certs/ca-certificates.crt", 0o644, 0, certificates()),
 		t.add("home/larder/", 0o755, user, nil),
 		t.add("tmp/", 0o1777, 0, nil),

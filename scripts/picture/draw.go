@@ -35,13 +35,15 @@ func draw(text string) string {
 	}
 	width, height := float64(wide)*letter+2*margin, bar+2*margin+leading*len(lines)-leading/2
 	var svg strings.Builder
-	fmt.Fprintf(&svg, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %.0f %d" width="%.0f" height="%d" role="img">`+"\n", width, height, width, height)
+	fmt.Fprintf(&svg, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %.0f %d" `, width, height)
+	fmt.Fprintf(&svg, `width="%.0f" height="%d" role="img">`+"\n", width, height)
 	svg.WriteString("<title>larder install, run twice: the second run has nothing to do</title>\n")
 	svg.WriteString(`<rect width="100%" height="100%" rx="8" fill="#161b22" stroke="#30363d"/>` + "\n")
 	for i, fill := range []string{"#ff5f57", "#febc2e", "#28c840"} {
 		fmt.Fprintf(&svg, `<circle cx="%d" cy="%d" r="6" fill="%s"/>`+"\n", margin+20*i, bar-10, fill)
 	}
-	fmt.Fprintf(&svg, `<g font-family="ui-monospace, Menlo, Consolas, monospace" font-size="%d" fill="#e6edf3" xml:space="preserve">`+"\n", size)
+	fmt.Fprintf(&svg, `<g font-family="ui-monospace, Menlo, Consolas, monospace" font-size="%d" `+
+		`fill="#e6edf3" xml:space="preserve">`+"\n", size)
 	for i, line := range lines {
 		drawLine(&svg, bar+margin+leading*i, line)
 	}
@@ -57,7 +59,8 @@ func drawLine(svg *strings.Builder, y int, line string) {
 		if strings.TrimSpace(text) != "" {
 			at := column + len(text) - len(strings.TrimLeft(text, " "))
 			trimmed := strings.TrimSpace(text)
-			fmt.Fprintf(svg, `<text x="%.1f" y="%d" textLength="%.1f"%s>`, margin+letter*float64(at), y, letter*float64(utf8.RuneCountInString(trimmed)), style)
+			length := letter * float64(utf8.RuneCountInString(trimmed))
+			fmt.Fprintf(svg, `<text x="%.1f" y="%d" textLength="%.1f"%s>`, margin+letter*float64(at), y, length, style)
 			_ = xml.EscapeText(svg, []byte(trimmed)) // a builder takes everything
 			svg.WriteString("</text>\n")
 		}

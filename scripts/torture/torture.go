@@ -40,7 +40,8 @@ type report struct {
 }
 
 func (r report) String() string {
-	return fmt.Sprintf("round %d: %d runs, %d killed, %d failed, each byte sent %.2f times", r.round, r.runs, r.killed, r.failed, r.sent)
+	return fmt.Sprintf("round %d: %d runs, %d killed, %d failed, each byte sent %.2f times",
+		r.round, r.runs, r.killed, r.failed, r.sent)
 }
 
 var providers = []string{"alpha", "beta", "gamma", "delta", "epsilon"}
