@@ -51,7 +51,7 @@ func ReadCheckout(dir string) (Checkout, error) {
 		engineSetting:   l.engineName(&c.Engine),
 		policyBlockName: l.policy(policy.Repository, &c.Policy),
 	}, "a checkout can only set engine and policy; other settings belong in Larder's own file, larder/config.hcl")
-	l.sort(0)
+	l.diags.Sort()
 	return c, l.diags.Err()
 }
 

@@ -127,7 +127,8 @@ func (l *loader) load(f *Input) {
 		return
 	}
 	f.State = FileRead
-	defer l.sort(len(l.diags))
+	before := len(l.diags)
+	defer func() { l.diags[before:].Sort() }()
 	if f.What == netrcFile {
 		l.readNetrc(f.Name, string(src))
 		return

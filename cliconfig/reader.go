@@ -1,7 +1,6 @@
 package cliconfig
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -44,14 +43,6 @@ func (l *loader) ok(at Place, err error) bool {
 		l.errorf(at, strings.Join(sources.Hints(err), "; "), "%v", err)
 	}
 	return err == nil
-}
-
-// sort sorts the diagnostics from the given index on by line. They are about the same
-// file.
-func (l *loader) sort(from int) {
-	slices.SortStableFunc(l.diags[from:], func(a, b sources.Diagnostic) int {
-		return cmp.Or(cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column))
-	})
 }
 
 // A field reads an entry of a body: the value of a setting, or a block. It reports values that it

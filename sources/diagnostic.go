@@ -1,7 +1,9 @@
 package sources
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -34,6 +36,13 @@ func (d Diagnostic) String() string {
 // Diagnostics are all errors and warnings about some input, in the order of the
 // input.
 type Diagnostics []Diagnostic
+
+// Sort sorts the diagnostics about one file by line and column.
+func (ds Diagnostics) Sort() {
+	slices.SortStableFunc(ds, func(a, b Diagnostic) int {
+		return cmp.Or(cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column))
+	})
+}
 
 // Err returns nil if ds has only warnings, otherwise an error that lists the
 // errors.

@@ -75,9 +75,7 @@ func parse(e sources.Engine, name string, src []byte) (*File, sources.Diagnostic
 		text: src, places: map[place]span{},
 	}}
 	r.read(src)
-	slices.SortStableFunc(r.diags, func(a, b sources.Diagnostic) int {
-		return cmp.Or(cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column))
-	})
+	r.diags.Sort()
 	if r.diags.Err() != nil {
 		return nil, r.diags
 	}

@@ -1,7 +1,6 @@
 package modules
 
 import (
-	"cmp"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -91,13 +90,8 @@ func (ds *diagnostics) sorted() sources.Diagnostics {
 			all = append(all, d)
 		}
 	}
-	slices.SortStableFunc(all, func(a, b sources.Diagnostic) int {
-		return cmp.Or(
-			cmp.Compare(order[a.File], order[b.File]),
-			cmp.Compare(a.Line, b.Line),
-			cmp.Compare(a.Column, b.Column),
-		)
-	})
+	all.Sort()
+	slices.SortStableFunc(all, func(a, b sources.Diagnostic) int { return order[a.File] - order[b.File] })
 	return all
 }
 
