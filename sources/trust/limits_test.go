@@ -221,15 +221,8 @@ func oldKey(t *testing.T) *openpgp.Entity {
 			id.Signatures = append(id.Signatures, by)
 		}
 	}
-	sub := packet.NewElGamalPublicKey(born, &elgamal.PublicKey{P: number(4096), G: number(2), Y: number(4000)})
-	sub.IsSubkey = true
-	binding := &packet.Signature{
-		Version: 4, SigType: packet.SigTypeSubkeyBinding, PubKeyAlgo: primary.PubKeyAlgo, Hash: crypto.SHA256,
-		CreationTime: born, IssuerKeyId: &primary.KeyId,
-	}
-	check(t, binding.SignKey(sub, primary, at(born, 0)))
-	key.Subkeys = append(key.Subkeys, openpgp.Subkey{PublicKey: sub, Sig: binding})
-	return key
+	elGamal := &elgamal.PublicKey{P: number(4096), G: number(2), Y: number(4000)}
+	return claiming(t, key, *packet.NewElGamalPublicKey(born, elGamal))
 }
 
 // When the context ends, nothing is verified, and the evidence that is kept stays.

@@ -260,12 +260,11 @@ func oneBlock(t *testing.T, keys ...*openpgp.Entity) sources.Key {
 	return sources.Key{Armor: armored(t, openpgp.PublicKeyType, raw.Bytes())}
 }
 
-// withSubkeyOf returns owner's key with another owner's key as a subkey. The
-// subkey is not for signing, because that would require a signature of the
-// other owner.
-func withSubkeyOf(t *testing.T, owner, other *openpgp.Entity) sources.Key {
+// claiming returns owner's key with a subkey of another owner. The subkey is not
+// for signing, because that would require a signature of the other owner.
+func claiming(t *testing.T, owner *openpgp.Entity, pub packet.PublicKey) *openpgp.Entity {
 	t.Helper()
-	key, pub := copyOf(owner), *other.PrimaryKey
+	key := copyOf(owner)
 	pub.IsSubkey = true
 	binding := &packet.Signature{
 		Version: 4, SigType: packet.SigTypeSubkeyBinding, PubKeyAlgo: owner.PrimaryKey.PubKeyAlgo, Hash: crypto.SHA256,
@@ -273,7 +272,13 @@ func withSubkeyOf(t *testing.T, owner, other *openpgp.Entity) sources.Key {
 	}
 	check(t, binding.SignKey(&pub, owner.PrivateKey, &packet.Config{}))
 	key.Subkeys = append(key.Subkeys, openpgp.Subkey{PublicKey: &pub, Sig: binding})
-	armor := public(t, key)
+	return key
+}
+
+// withSubkeyOf returns owner's key with another owner's key as a subkey.
+func withSubkeyOf(t *testing.T, owner, other *openpgp.Entity) sources.Key {
+	t.Helper()
+	armor := public(t, claiming(t, owner, *other.PrimaryKey))
 	ring, err := openpgp.ReadArmoredKeyRing(strings.NewReader(armor.Armor))
 	sourcetest.Require(t, err == nil && len(ring[0].Subkeys) != 0, "the key is not as it should be: %v", err)
 	return armor
@@ -328,14 +333,7 @@ func TestRevokingTheSubkeyOfAnotherKeyHasNoEffect(t *testing.T) {
 	key, evil := newKey(t, 0), newKey(t, 0)
 	check(t, key.AddSigningSubkey(at(born, 0)))
 	s := evidenceBy(t, key)
-	claimed := copyOf(evil)
-	pub := *key.Subkeys[len(key.Subkeys)-1].PublicKey
-	binding := &packet.Signature{
-		Version: 4, SigType: packet.SigTypeSubkeyBinding, PubKeyAlgo: evil.PrimaryKey.PubKeyAlgo, Hash: crypto.SHA256,
-		CreationTime: born, IssuerKeyId: &evil.PrimaryKey.KeyId, FlagsValid: true, FlagEncryptStorage: true,
-	}
-	check(t, binding.SignKey(&pub, evil.PrivateKey, &packet.Config{}))
-	claimed.Subkeys = append(claimed.Subkeys, openpgp.Subkey{PublicKey: &pub, Sig: binding})
+	claimed := claiming(t, evil, *key.Subkeys[len(key.Subkeys)-1].PublicKey)
 	check(t, claimed.RevokeSubkey(&claimed.Subkeys[len(claimed.Subkeys)-1], packet.KeyCompromised, "", at(born, 0)))
 	s.Keys = append(s.Keys, public(t, claimed))
 	sourcetest.Equal(t, stored(s, trust.Options{}), sources.MirrorEvidence)
