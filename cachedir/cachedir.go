@@ -106,7 +106,6 @@ type Dir struct {
 	inState  lazyScratch // on the state's file system; in a cache also for packages
 	inTree   lazyScratch // on the tree's file system, for packages, if the state is elsewhere
 	recent   recent      // archives of recent downloads
-	hashed   hashed      // what a run that changes nothing has hashed
 	lockless sync.Once   // warns that there are no locks
 	unshared atomic.Bool // set once a reflink has failed
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/larder-cli/larder/sources"
@@ -65,7 +64,7 @@ func (d *Dir) find(ctx context.Context, id sources.PackageID, dir string, ledger
 	if _, err := archive.Executable(dir, id.Provider.Type); errors.Is(err, archive.ErrNoExecutable) {
 		return record{}, fmt.Errorf("%w: %w", sources.ErrNotFound, err)
 	}
-	if r, err = d.hash(ctx, dir); err != nil {
+	if r, err = hash(ctx, dir); err != nil {
 		return record{}, err
 	}
 	d.distrust(dir, r.Files)
@@ -96,24 +95,6 @@ func (d *Dir) letExecute(id sources.PackageID, dir string, r record) error {
 		return fmt.Errorf("%w: %w", sources.ErrNotFound, err)
 	}
 	return nil
-}
-
-// hashed has contents by the fingerprints of all files.
-type hashed = sources.Memo[string, record]
-
-// hash is [hash] that, in a run that changes nothing, reads files only once if several directories have them, through
-// hardlinks or a symlink, and only this user can change them.
-func (d *Dir) hash(ctx context.Context, dir string) (record, error) {
-	marks, err := scan(dir)
-	if err != nil || !d.opts.ReadOnly || slices.ContainsFunc(marks, func(m mark) bool { return m.foreign || m.unbound }) {
-		return hash(ctx, dir)
-	}
-	r, err := d.hashed.Get(ctx, fmt.Sprint(marks), func() (record, error) { return hash(ctx, dir) })
-	if err != nil || !same(r.Files, marks) { // they were changed meanwhile
-		return hash(ctx, dir)
-	}
-	r.Files = marks
-	return r, nil
 }
 
 // hash hashes the contents of dir. Another program may be changing them, because

@@ -138,30 +138,6 @@ func TestGetParanoid(t *testing.T) {
 	}
 }
 
-// A run that hashes all packages reads the files of several working directories once if they are the same files.
-// A copy is read too, whatever its size and times are.
-func TestSharedFilesAreHashedOnce(t *testing.T) {
-	root, shared, copied := t.TempDir(), targetIn(t.TempDir()), targetIn(t.TempDir())
-	d := open(t, root, cachedir.Options{Link: sources.LinkHard})
-	s := put(t, d, widget, widgetFiles)
-	linked(t, d, s, shared)
-	files{executable: "The provider"}.unpack(t, copied)
-	path := filepath.Join(s.Dir, executable)
-	info := stat(t, path)
-	check(t, os.Chtimes(filepath.Join(copied, executable), info.ModTime(), info.ModTime()))
-	born := disk.Identify(path, info).Born != 0
-
-	d = open(t, root, cachedir.Options{Paranoid: true, ReadOnly: true})
-	first := get(t, d, widget)
-	check(t, os.Chmod(path, 0o755))
-	check(t, os.WriteFile(path, []byte("The provider"), 0o755)) // shows whether the file is read again
-	check(t, os.Chtimes(path, info.ModTime(), info.ModTime()))
-	second := installed(t, d, widget, shared)
-	sourcetest.Equal(t, first.H1 == second.H1, born, "hashed once")
-	third := installed(t, d, widget, copied)
-	sourcetest.Expect(t, third.H1 != first.H1, "the copy was not hashed")
-}
-
 // A file that has just changed can change again without a new modification time.
 func TestGetJustChanged(t *testing.T) {
 	root := t.TempDir()
