@@ -108,63 +108,51 @@ func (d *Dir) examineBelow(ctx context.Context, in *disk.Dir, top string, age ti
 		case err != nil:
 			return err
 		}
-		if x.kind, x.isOld = d.contentOf(x, top, info), d.isOld(x, top, info, age); top == partialDir && staging.IsNote(x.at) {
-			x.count = 0
-		}
+		d.classify(&x, top, info, age)
 		do(x)
 		return cmp.Or(ctx.Err(), skip(e))
 	})
 }
 
-// contentOf returns the kind of an item below the name top.
-func (d *Dir) contentOf(x item, top string, info fs.FileInfo) Content {
-	name := path.Base(x.at)
+// classify determines the kind of an item below the name top, and whether a prune removes it because it is older than an
+// age: the archive of a recent download, or what is in the quarantine since the last item was moved to the same directory,
+// or out of it. If the age is 0, archives of any age are old, and the others after 30 days.
+func (d *Dir) classify(x *item, top string, info fs.FileInfo, age time.Duration) {
+	name, now := path.Base(x.at), d.opts.Now()
+	x.kind = Foreign
 	switch top {
-	case ledgerDir, knownDir, rootsDir, "lock", "cache.lock", "gate.lock":
-		return Records
+	case ledgerDir, knownDir, rootsDir, "lock", wholeLock, gateLock:
+		x.kind = Records
 	case "evidence":
-		return Evidence
+		x.kind = Evidence
 	case quarantineDir:
-		return Quarantine
+		in, err := x.in.Lstat(path.Dir(x.at))
+		x.kind, x.isOld = Quarantine, err == nil && x.at != top && now.Sub(in.ModTime()) > cmp.Or(age, quarantinedFor)
 	case archivesDir:
-		if info.Mode().IsRegular() {
-			return Archives
+		if x.kind = Leftover; info.Mode().IsRegular() {
+			x.kind, x.isOld = Archives, age == 0 || now.Sub(info.ModTime()) > age
 		}
-		return Leftover
 	case partialDir:
 		id, ok := staging.PackageOf(name)
-		if d.opts.Now().Sub(info.ModTime()) > staging.KeptFor || ok && d.inPlace(id) {
-			return Abandoned
+		if x.kind = Interrupted; now.Sub(info.ModTime()) > staging.KeptFor || ok && d.inPlace(id) {
+			x.kind = Abandoned
 		}
-		return Interrupted
+		if staging.IsNote(name) {
+			x.count = 0
+		}
 	case "tmp":
 		switch {
 		case disk.IsRescued(name):
-			return Quarantine
+			x.kind = Quarantine
 		case !strings.HasPrefix(name, runPrefix):
-		case x.in.Alive(x.at, d.opts.Now()):
-			return Working
+		case x.in.Alive(x.at, now):
+			x.kind = Working
 		case d.denies(d.replaceable(".larder/" + x.at)):
-			return Others
+			x.kind = Others
 		default:
-			return Leftover
+			x.kind = Leftover
 		}
 	}
-	return Foreign
-}
-
-// isOld reports whether a prune removes an item because it is older than an age: the archive of a recent download, or
-// what is in the quarantine since the last item was moved to the same directory, or out of it. If the age is 0,
-// archives of any age are old, and the others after 30 days.
-func (d *Dir) isOld(x item, top string, info fs.FileInfo, age time.Duration) bool {
-	switch now := d.opts.Now(); top {
-	case archivesDir:
-		return info.Mode().IsRegular() && (age == 0 || now.Sub(info.ModTime()) > age)
-	case quarantineDir:
-		in, err := x.in.Lstat(path.Dir(x.at))
-		return err == nil && x.at != quarantineDir && now.Sub(in.ModTime()) > cmp.Or(age, quarantinedFor)
-	}
-	return false
 }
 
 // planBesides determines what the cache contains besides packages, and what a prune removes of that: leftovers, what is
