@@ -43,36 +43,44 @@ func Copy(ctx context.Context, src string, to Dest) (sources.Contents, error) {
 			return sources.Contents{}, &EntryError{d, err}
 		}
 	}
-	c := copier{dir: src, to: to}
-	c.left.Store(to.most())
-	return eachFile(ctx, names, c.copy)
+	var left atomic.Int64 // bytes that may still be read
+	left.Store(to.most())
+	files := make([]sources.File, len(names))
+	g, ctx := errgroup.WithContext(ctx)
+	g.SetLimit(runtime.GOMAXPROCS(0))
+	for i, name := range names {
+		g.Go(func() error {
+			var err error
+			if files[i], err = to.copy(ctx, src, name, &left); err != nil {
+				return &EntryError{name, err}
+			}
+			return nil
+		})
+	}
+	if err := g.Wait(); err != nil {
+		return sources.Contents{}, err
+	}
+	return contentsOf(files), nil
 }
 
-// A copier copies the files of an unpacked package, or only reads them.
-type copier struct {
-	dir  string
-	to   Dest
-	left atomic.Int64 // bytes that may still be read
-}
-
-// copy copies a file. It hashes the bytes of the copy: the file may change meanwhile.
-func (c *copier) copy(ctx context.Context, name string) (sources.File, error) {
+// copy copies a file, or only reads it. It hashes the bytes of the copy: the file may change meanwhile.
+func (to Dest) copy(ctx context.Context, src, name string, left *atomic.Int64) (sources.File, error) {
 	if _, err := checkName(name); err != nil {
 		return sources.File{}, err
 	}
-	in, info, err := disk.OpenFile(filepath.Join(c.dir, filepath.FromSlash(name)))
+	in, info, err := disk.OpenFile(filepath.Join(src, filepath.FromSlash(name)))
 	if err != nil {
 		return sources.File{}, err
 	}
 	defer in.Close()
-	if c.left.Add(-info.Size()) < 0 {
+	if left.Add(-info.Size()) < 0 {
 		return sources.File{}, fmt.Errorf("%w of the size of a package", ErrLimit)
 	}
 	mode := fileMode(name, info.Mode())
-	if c.to.Dir != nil {
+	if to.Dir != nil {
 		mode &^= disk.HiddenFile(in)
 	}
-	return c.to.put(name, mode, func(out io.Writer) (digest, error) {
+	return to.put(name, mode, func(out io.Writer) (digest, error) {
 		from := in
 		if made, ok := out.(*os.File); ok && disk.Clone(made, in) == nil {
 			from, out = made, io.Discard
@@ -114,27 +122,6 @@ func walk(dir string) (files, dirs []string, err error) {
 		return checkCount(len(files) + len(dirs))
 	})
 	return files, dirs, err
-}
-
-// eachFile calls take for every file, several at a time, and collects the
-// results.
-func eachFile(ctx context.Context, names []string, take func(context.Context, string) (sources.File, error)) (sources.Contents, error) {
-	files := make([]sources.File, len(names))
-	g, ctx := errgroup.WithContext(ctx)
-	g.SetLimit(runtime.GOMAXPROCS(0))
-	for i, name := range names {
-		g.Go(func() error {
-			var err error
-			if files[i], err = take(ctx, name); err != nil {
-				return &EntryError{name, err}
-			}
-			return nil
-		})
-	}
-	if err := g.Wait(); err != nil {
-		return sources.Contents{}, err
-	}
-	return contentsOf(files), nil
 }
 
 // contentsOf sorts the files and returns the contents.

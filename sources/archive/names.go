@@ -6,6 +6,7 @@ import (
 	"path"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"unicode/utf8"
 )
@@ -13,14 +14,15 @@ import (
 // checkName returns the clean relative path of a name in an archive, or an
 // error if the name is not allowed.
 func checkName(name string) (string, error) {
+	tooLong := func(element string) bool { return len(element) > maxElement }
 	switch {
-	case len(name) > maxName, longElement(name):
+	case len(name) > maxName, slices.ContainsFunc(strings.Split(name, "/"), tooLong):
 		return "", errors.New("name is too long")
 	case !utf8.ValidString(name): // macOS cannot store it, and io/fs cannot walk it
 		return "", errors.New("name is not UTF-8")
 	case strings.ContainsFunc(name, isControl):
 		return "", errors.New("name has control characters")
-	case hasDotDot(name):
+	case slices.Contains(strings.FieldsFunc(name, func(r rune) bool { return r == '/' || r == '\\' }), ".."):
 		return "", errors.New(`name has a ".." element`)
 	case name == "", name[0] == '/', name[0] == '\\', hasDrive(name):
 		return "", errors.New("name is not relative")
@@ -38,25 +40,7 @@ const (
 	maxElement = 255
 )
 
-func longElement(name string) bool {
-	for element := range strings.SplitSeq(name, "/") {
-		if len(element) > maxElement {
-			return true
-		}
-	}
-	return false
-}
-
 func isControl(r rune) bool { return r < ' ' || r == 0x7f }
-
-func hasDotDot(name string) bool {
-	for element := range strings.FieldsFuncSeq(name, func(r rune) bool { return r == '/' || r == '\\' }) {
-		if element == ".." {
-			return true
-		}
-	}
-	return false
-}
 
 func hasDrive(name string) bool {
 	return len(name) >= 2 && name[1] == ':' && 'a' <= name[0]|0x20 && name[0]|0x20 <= 'z'
@@ -65,13 +49,9 @@ func hasDrive(name string) bool {
 // windowsCanHold reports whether Windows stores a file under exactly this name.
 // Windows drops dots and spaces at the end of an element.
 func windowsCanHold(name string) bool {
-	if strings.ContainsAny(name, `\<>:"|?*`) {
+	changed := func(element string) bool { return strings.TrimRight(element, ". ") != element }
+	if strings.ContainsAny(name, `\<>:"|?*`) || slices.ContainsFunc(strings.Split(name, "/"), changed) {
 		return false
-	}
-	for element := range strings.SplitSeq(name, "/") {
-		if strings.TrimRight(element, ". ") != element {
-			return false
-		}
 	}
 	return runtime.GOOS != "windows" || filepath.IsLocal(filepath.FromSlash(name))
 }
