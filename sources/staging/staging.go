@@ -74,24 +74,18 @@ func (s *Stage) Keep(zh sources.Hash) {
 	}
 }
 
-// File returns the file. After Resume it may be a different file.
-func (s *Stage) File() (*os.File, error) {
-	err := s.open()
-	return s.file, err
-}
-
-// open creates the file if there is none.
-func (s *Stage) open() (err error) {
+// File returns the file, and creates it if there is none. After Resume it may be a different file.
+func (s *Stage) File() (_ *os.File, err error) {
 	if s.file == nil {
 		s.in, s.name = s.work, "archive-"+rand.Text()
 		s.file, err = s.work.Create(s.name, 0o600) // it may be a copy of a file that others can't read
 	}
-	return err
+	return s.file, err
 }
 
 // Write implements [io.Writer].
 func (s *Stage) Write(p []byte) (int, error) {
-	if err := s.open(); err != nil {
+	if _, err := s.File(); err != nil {
 		return 0, disk.Explain(err, s.of)
 	}
 	n, err := s.file.Write(p)
@@ -282,19 +276,13 @@ func (s *Stage) Move(to *disk.Dir, name string, mode fs.FileMode) error {
 // End closes the file. It removes the file, unless the download was interrupted
 // and can be resumed.
 func (s *Stage) End(interrupted bool) {
-	if interrupted && s.worthKeeping() {
-		s.file.Close()
-		return
+	if interrupted && s.file != nil && !s.bad && s.want != "" && s.readNote() != "" {
+		if size, err := s.file.Seek(0, io.SeekEnd); err == nil && size > 0 {
+			s.file.Close()
+			return
+		}
 	}
 	s.discard()
-}
-
-func (s *Stage) worthKeeping() bool {
-	if s.file == nil || s.bad || s.want == "" || s.readNote() == "" {
-		return false
-	}
-	size, err := s.file.Seek(0, io.SeekEnd)
-	return err == nil && size > 0
 }
 
 func (s *Stage) discard() {
@@ -328,21 +316,15 @@ const KeptFor = 24 * time.Hour
 // Sweep removes downloads that have not changed for the duration KeptFor from the
 // directory kept, and those of packages that are in place. inPlace may be nil.
 func Sweep(kept *disk.Dir, now time.Time, inPlace func(sources.PackageID) bool) error {
-	return Clear(kept, func(info fs.FileInfo) bool {
-		id, ok := PackageOf(info.Name())
-		return now.Sub(info.ModTime()) > KeptFor || ok && inPlace != nil && inPlace(id)
-	})
-}
-
-// Clear removes regular files from the directory kept. Larder creates no others there.
-func Clear(kept *disk.Dir, which func(fs.FileInfo) bool) error {
 	entries, err := kept.ReadDir()
-	if err != nil {
-		return err
-	}
-	var errs []error
+	errs := []error{err}
 	for _, e := range entries {
-		if info, err := e.Info(); err == nil && info.Mode().IsRegular() && which(info) {
+		info, err := e.Info()
+		if err != nil || !info.Mode().IsRegular() { // Larder creates no others there
+			continue
+		}
+		id, ok := PackageOf(e.Name())
+		if now.Sub(info.ModTime()) > KeptFor || ok && inPlace != nil && inPlace(id) {
 			errs = append(errs, kept.Remove(e.Name()))
 		}
 	}
