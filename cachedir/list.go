@@ -74,11 +74,12 @@ func (d *Dir) List(ctx context.Context, opts ListOptions) (*Listing, error) {
 			return cmp.Or(ctx.Err(), l.visit(filepath.ToSlash(at), e, err))
 		})
 		if err == nil {
-			err = l.examine(ctx)
+			err = eachOf(ctx, l.entries, l.examine)
 		}
 		if err != nil {
 			return nil, err
 		}
+		l.entries = slices.DeleteFunc(l.entries, func(e Entry) bool { return e.Dir == "" })
 	}
 	slices.SortFunc(l.entries, func(a, b Entry) int { return a.ID.Compare(b.ID) })
 	slices.SortStableFunc(l.findings, func(a, b *store.Finding) int { return strings.Compare(a.Path, b.Path) })
@@ -234,17 +235,6 @@ func (l *lister) visitLink(at string) {
 	l.note(Elsewhere, at, "a link to "+target)
 }
 
-// examine examines the packages.
-func (l *lister) examine(ctx context.Context) error {
-	err := eachOf(ctx, l.entries, func(e *Entry) {
-		if e.Target == "" {
-			l.examinePackage(e)
-		}
-	})
-	l.entries = slices.DeleteFunc(l.entries, func(e Entry) bool { return e.Dir == "" })
-	return err
-}
-
 // eachOf calls do for each entry, for several at a time. The error is that of ctx.
 func eachOf(ctx context.Context, entries []Entry, do func(*Entry)) error {
 	g, ctx := errgroup.WithContext(ctx)
@@ -260,14 +250,22 @@ func eachOf(ctx context.Context, entries []Entry, do func(*Entry)) error {
 	return g.Wait()
 }
 
-// examinePackage completes the entry of a package. It has no Dir any more if it was removed meanwhile.
-func (l *lister) examinePackage(e *Entry) {
+// examine completes the entry of a package, unless it is a link. It has no Dir any more if it was removed meanwhile.
+func (l *lister) examine(e *Entry) {
+	if e.Target != "" {
+		return
+	}
 	var links []string
 	var err error
 	whileReplaced(e.Dir, func() error {
 		e.Size, e.Freed, e.Linked, links = 0, 0, false, nil
 		e.marks, err = scanEach(e.Dir, func(full string, info fs.FileInfo) {
-			e.addFile(disk.UsageOf(full, info))
+			x := disk.UsageOf(full, info)
+			if e.Size += x.Bytes; x.Links > 1 {
+				e.Linked = true
+			} else {
+				e.Freed += x.Bytes
+			}
 			if disk.IsLink(info.Mode()) {
 				links = append(links, full)
 			}
@@ -290,16 +288,6 @@ func (l *lister) examinePackage(e *Entry) {
 		l.note(store.Broken, e.ID.Path(), sources.Text(err))
 	case err != nil:
 		l.note(store.Unreadable, e.ID.Path(), sources.Text(err))
-	}
-}
-
-// addFile adds the disk usage of a file.
-func (e *Entry) addFile(x disk.Usage) {
-	e.Size += x.Bytes
-	if x.Links > 1 {
-		e.Linked = true
-	} else {
-		e.Freed += x.Bytes
 	}
 }
 

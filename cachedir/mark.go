@@ -63,25 +63,16 @@ func (d *Dir) scanEntry(dir string) ([]mark, error) {
 // distrust makes the files in dir foreign if dir is in the cache, and another user can exchange it
 // or a directory above it.
 func (d *Dir) distrust(dir string, marks []mark) {
-	if d.isExchangeable(dir) {
-		for i := range marks {
-			marks[i].foreign = true
-		}
-	}
-}
-
-func (d *Dir) isExchangeable(dir string) bool {
 	root := filepath.Clean(d.root)
-	inside, err := filepath.Rel(root, dir)
-	if err != nil || !filepath.IsLocal(inside) {
-		return false
+	if !isBelow(root, dir) {
+		return
 	}
-	for at := filepath.Clean(dir); ; at = filepath.Dir(at) {
+	for at, below := filepath.Clean(dir), ""; below != root; at, below = filepath.Dir(at), at {
 		if info, err := os.Stat(at); err != nil || !disk.OwnDir(info) {
-			return true
-		}
-		if at == root {
-			return false
+			for i := range marks {
+				marks[i].foreign = true
+			}
+			return
 		}
 	}
 }

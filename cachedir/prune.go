@@ -83,16 +83,11 @@ func (d *Dir) PlanPrune(ctx context.Context, policy Policy) (*Plan, error) {
 		return nil, err
 	}
 	p.Freed += p.Besides.Total().Bytes
-	p.Blocked = d.blocked(p)
-	return p, nil
-}
-
-// blocked returns why nothing may be removed, or nil.
-func (d *Dir) blocked(p *Plan) error {
-	if unclear := p.Listing.Unclear; !p.policy.All && len(unclear) > 0 {
-		return sources.WithHint(errors.Join(unclear...), "fix this first: Larder can't tell which packages are in use")
+	if p.Blocked = d.unreadable(listing.Findings); !policy.All && len(listing.Unclear) > 0 {
+		unclear := errors.Join(listing.Unclear...)
+		p.Blocked = sources.WithHint(unclear, "fix this first: Larder can't tell which packages are in use")
 	}
-	return d.unreadable(p.Listing.Findings)
+	return p, nil
 }
 
 // choosePackages determines which packages of the listing to remove: the least recently used first, as far as the

@@ -86,13 +86,15 @@ func (w *workdir) Link(ctx context.Context, s sources.Stored) (sources.LinkMode,
 	return mode, sources.InPackage(s.ID, disk.Explain(err, "the working directory"))
 }
 
-func (w *workdir) link(ctx context.Context, s sources.Stored) (sources.LinkMode, error) {
+func (w *workdir) link(ctx context.Context, s sources.Stored) (mode sources.LinkMode, err error) {
 	d, own := w.d, w.own
 	if sameDir(s.Dir, own.entry(s.ID)) {
 		return "", nil
 	}
-	entry, err := d.marksOf(s)
-	if err != nil {
+	var entry []mark // at the time it was hashed or recognized
+	if known, ok := s.Seen.(*seen); ok {
+		entry = known.marks
+	} else if entry, err = d.scanEntry(s.Dir); err != nil {
 		return "", err
 	}
 	if err := own.openTree(disk.Make); err != nil {
@@ -104,7 +106,7 @@ func (w *workdir) link(ctx context.Context, s sources.Stored) (sources.LinkMode,
 	}
 	defer home.Close()
 	was, mode := w.installed(s, entry)
-	if mode != "" && d.accepts(mode, entry) {
+	if mode != "" && (d.opts.Link == mode || d.opts.Link == sources.LinkAuto && (isCopy(mode) || !foreign(entry))) {
 		return mode, nil
 	}
 	if err := own.checkReplaced(home, s.ID); err != nil {
@@ -155,11 +157,6 @@ func (d *Dir) noteLinks(ctx context.Context, s sources.Stored, entry []mark) {
 	}
 }
 
-// accepts reports whether an entry may stay installed with this mode.
-func (d *Dir) accepts(mode sources.LinkMode, entry []mark) bool {
-	return d.opts.Link == mode || d.opts.Link == sources.LinkAuto && (isCopy(mode) || !foreign(entry))
-}
-
 // isCopy reports whether changes in the cache don't change packages installed with this
 // mode.
 func isCopy(mode sources.LinkMode) bool {
@@ -169,15 +166,6 @@ func isCopy(mode sources.LinkMode) bool {
 // foreign reports whether another user can change a file.
 func foreign(files []mark) bool {
 	return slices.ContainsFunc(files, func(m mark) bool { return m.foreign })
-}
-
-// marksOf returns the fingerprints of an entry's files at the time it was hashed or
-// recognized.
-func (d *Dir) marksOf(s sources.Stored) ([]mark, error) {
-	if seen, ok := s.Seen.(*seen); ok {
-		return seen.marks, nil
-	}
-	return d.scanEntry(s.Dir)
 }
 
 // unwritable adds to an error of opening or creating the directory of installed packages what
@@ -266,9 +254,18 @@ func (d *Dir) makeLink(ctx context.Context, s sources.Stored, entry []mark, work
 	if s.Temporary {
 		modes = []sources.LinkMode{sources.LinkReflink, sources.LinkCopy}
 	}
+	var files []string
+	for _, m := range entry {
+		files = append(files, m.Path)
+	}
 	var err error
 	for _, mode := range modes {
-		err = d.makeBy(ctx, mode, s, entry, work, made)
+		if err = nil; mode == sources.LinkHard && d.seals() {
+			err = seal(s.Dir, files)
+		}
+		if err == nil {
+			err = Place(ctx, mode, s.Dir, files, work, made)
+		}
 		if err == nil {
 			err = checkMade(ctx, mode, s, entry, work.Path(made))
 		}
@@ -341,23 +338,17 @@ func (d *Dir) autoModes(entry []mark) []sources.LinkMode {
 	return modes
 }
 
-// makeBy is makeLink with one mode.
-func (d *Dir) makeBy(ctx context.Context, mode sources.LinkMode, s sources.Stored, entry []mark, work *disk.Dir, made string) error {
-	files := make([]string, len(entry))
-	for i, m := range entry {
-		files[i] = m.Path
+// seal makes the files of an entry read-only.
+func seal(dir string, files []string) error {
+	from, err := disk.Open(dir)
+	if err != nil {
+		return err
 	}
-	if mode == sources.LinkHard && d.seals() {
-		from, err := disk.Open(s.Dir)
-		if err != nil {
-			return err
-		}
-		defer from.Close()
-		for _, file := range files {
-			from.Seal(file)
-		}
+	defer from.Close()
+	for _, file := range files {
+		from.Seal(file)
 	}
-	return Place(ctx, mode, s.Dir, files, work, made)
+	return nil
 }
 
 // Place makes name, which has one element, the package in dir, which has these files, by a link mode other than
