@@ -52,9 +52,10 @@
 //
 // The second one has the hashes of all packages that this user has ever verified, in any store, or downloaded only for
 // hashing. They stay after the package has been removed, and so does the evidence. So no archive is downloaded twice
-// for its hashes, Larder detects a republished release, and a cache that is moved or copied is hashed once. Local packages
-// without a signature or checksum are not there, because such packages change while their author works on them. The
-// modification time of a package's lock file is the time at which its owner last used the package, to the hour.
+// for its hashes, Larder detects a republished release, and a cache that is moved or copied is hashed once. Local
+// packages without a signature or checksum are not there, because such packages change while their author works on
+// them. The modification time of a package's lock file is the time at which its owner last used the package, to the
+// hour.
 //
 // # Locks
 //
@@ -99,7 +100,7 @@ type Dir struct {
 	shared   bool        // whether several users may write to root, see share.go
 	readOnly error       // why the directory cannot be written; nil if it can
 	opening  sync.Mutex  // while tree is opened
-	through  string      // the link that leads to the packages of a working directory, which engines follow; empty if there is none
+	through  string      // link to the packages of a working directory, which engines follow; empty if there is none
 	opts     Options
 	evidence *store.Evidence
 	sweep    sync.Once   // removes the files of killed processes
@@ -263,7 +264,8 @@ func (d *Dir) openTree(by func(string) (*disk.Dir, error)) (err error) {
 func (d *Dir) openState() (err error) {
 	if d.inside && d.tree != nil && d.isMirror() {
 		err = fmt.Errorf("%s: %w", d.root, ErrMirror)
-		return sources.WithHint(err, "choose another directory for the plugin cache; to install from this one, name it as a filesystem_mirror")
+		return sources.WithHint(err, "choose another directory for the plugin cache; "+
+			"to install from this one, name it as a filesystem_mirror")
 	}
 	switch {
 	case d.opts.ReadOnly:
@@ -326,7 +328,9 @@ func (d *Dir) openStateDir(make bool) (*disk.Dir, error) {
 
 // stateDirs are the directories in the state. Open checks all of them for links and
 // mounts, which is simpler than checking wherever one is used.
-var stateDirs = []string{"tmp", partialDir, archivesDir, ledgerDir, knownDir, rootsDir, "evidence", "lock", quarantineDir}
+var stateDirs = []string{
+	"tmp", partialDir, archivesDir, ledgerDir, knownDir, rootsDir, "evidence", "lock", quarantineDir,
+}
 
 // ErrMirror matches the error for a directory that is a mirror, not a plugin cache.
 var ErrMirror = errors.New("this is a mirror, not a plugin cache")

@@ -47,15 +47,18 @@ func (r record) changed(ctx context.Context, dir string) (how string, ok bool) {
 	return now.Sums.Differ(r.Sums, ""), true
 }
 
-// replace puts the package called made in the scratch directory at the place of the package id, whose directory is open,
-// and which r describes. With keep, an old package with other contents is moved to the quarantine.
-func (d *Dir) replace(ctx context.Context, id sources.PackageID, home *disk.Dir, made string, r record, keep bool) error {
+// replace puts the package called made in the scratch directory at the place of the package id. Its directory, home, is
+// open, and r describes it. With keep, an old package with other contents is moved to the quarantine.
+func (d *Dir) replace(
+	ctx context.Context, id sources.PackageID, home *disk.Dir, made string, r record, keep bool,
+) error {
 	scratch, err := d.packageScratch()
 	if err != nil {
 		return err
 	}
 	if keep && home.Exists(id.Platform.String()) {
-		if err := store.Within(d.tree, quarantinePath, func(*disk.Dir) error { return nil }); err != nil { // a link leads to it
+		err := store.Within(d.tree, quarantinePath, func(*disk.Dir) error { return nil })
+		if err != nil { // a link leads to it
 			return err
 		}
 	}
@@ -79,8 +82,8 @@ func (d *Dir) replace(ctx context.Context, id sources.PackageID, home *disk.Dir,
 	return ctx.Err()
 }
 
-// isolated moves a file or a package, called old in a scratch directory, to the path at in the quarantine, and warns that
-// it is there.
+// isolated moves a file or a package, called old in a scratch directory, to the path at in the quarantine, and warns
+// that it is there.
 func (d *Dir) isolated(scratch *disk.Scratch, old, at, subject, why string) error {
 	home, err := d.tree.MakeSub(path.Join(quarantinePath, path.Dir(at)))
 	if err != nil {

@@ -49,7 +49,8 @@ func (d *Dir) openLedgers() {
 		places = d.opts.Records.Installed(d.root)
 	}
 	if d.inside && d.opts.Records.Key.Shared() {
-		places, known = d.opts.Records.Beside(d.tree, ".larder/"+ledgerDir), d.opts.Records.Beside(d.tree, ".larder/"+knownDir)
+		places = d.opts.Records.Beside(d.tree, ".larder/"+ledgerDir)
+		known = d.opts.Records.Beside(d.tree, ".larder/"+knownDir)
 		places.ReadOnly = places.ReadOnly || d.readOnly != nil
 		places.Exposed, known.ReadOnly, known.Exposed = d.shared, places.ReadOnly, d.shared
 	}

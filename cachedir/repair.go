@@ -65,8 +65,8 @@ type Replacer func(context.Context, Mending) error
 
 // Repair fixes the findings of Verify. It replaces the packages that a source still has with the same contents. If it
 // cannot replace a changed package, it keeps the package and returns an error. It moves everything else that is not an
-// intact package to the quarantine, and then fetches these packages again. It waits until no install uses the cache, but it
-// does not block installs while packages are being fetched.
+// intact package to the quarantine, and then fetches these packages again. It waits until no install uses the cache,
+// but it does not block installs while packages are being fetched.
 func (d *Dir) Repair(ctx context.Context, v *Verification, replace Replacer) ([]Mending, error) {
 	if d.readOnly != nil {
 		return nil, d.unwritable()

@@ -68,8 +68,8 @@ type item struct {
 	isOld bool  // a prune removes it by its path
 }
 
-// examineState calls do for what a cache has besides packages and foreign files, with this user's downloads. It does not
-// follow links.
+// examineState calls do for what a cache has besides packages and foreign files, with this user's downloads. It does
+// not follow links.
 func (d *Dir) examineState(ctx context.Context, age time.Duration, do func(item)) error {
 	if d.state == nil {
 		return nil
@@ -114,9 +114,9 @@ func (d *Dir) examineBelow(ctx context.Context, in *disk.Dir, top string, age ti
 	})
 }
 
-// classify determines the kind of an item below the name top, and whether a prune removes it because it is older than an
-// age: the archive of a recent download, or what is in the quarantine since the last item was moved to the same directory,
-// or out of it. If the age is 0, archives of any age are old, and the others after 30 days.
+// classify determines the kind of an item below the name top, and whether a prune removes it because it is older than
+// an age: the archive of a recent download, or what is in the quarantine since the last item was moved to the same
+// directory, or out of it. If the age is 0, archives of any age are old, and the others after 30 days.
 func (d *Dir) classify(x *item, top string, info fs.FileInfo, age time.Duration) {
 	name, now := path.Base(x.at), d.opts.Now()
 	x.kind = Foreign

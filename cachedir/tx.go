@@ -32,7 +32,9 @@ type tx struct {
 // Begin begins a transaction, see [sources.Tx]. It waits until no other process
 // stores the package. If another process downloads it meanwhile, Begin returns the
 // downloaded package.
-func (d *Dir) Begin(ctx context.Context, id sources.PackageID, purpose sources.Purpose) (sources.Held, sources.Tx, error) {
+func (d *Dir) Begin(
+	ctx context.Context, id sources.PackageID, purpose sources.Purpose,
+) (sources.Held, sources.Tx, error) {
 	t := &tx{d: d, Tx: store.Tx{
 		Evidence: d.evidence, Now: d.opts.Now, ID: id, Root: d.root, Place: d.place(), ReadOnly: d.seals(),
 		KeepArchive: d.opts.KeepArchives,
@@ -250,7 +252,8 @@ func (t *tx) finish(ctx context.Context, f store.Facts) (record, error) {
 	}
 	r.From = t.from
 	if err := checkExecutable(made.Path("."), r.Files, t.ID); err != nil { // although Larder has just made it executable
-		return r, sources.WithHint(err, "the file system keeps no execute permissions: choose another one for %s", t.d.place())
+		place := t.d.place()
+		return r, sources.WithHint(err, "the file system keeps no execute permissions: choose another one for %s", place)
 	}
 	return r, nil
 }
@@ -261,7 +264,8 @@ func (d *Dir) checkReplaced(home *disk.Dir, id sources.PackageID) error {
 	if d.through == "" || !home.Exists(id.Platform.String()) {
 		return nil
 	}
-	err := fmt.Errorf("%s is another build of the package, and is not replaced because %s is a symbolic link", d.entry(id), d.through)
+	err := fmt.Errorf("%s is another build of the package, and is not replaced because %s is a symbolic link",
+		d.entry(id), d.through)
 	return sources.WithHint(err, "remove the package, or the link, then run the command again")
 }
 

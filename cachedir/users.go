@@ -268,7 +268,7 @@ func (d *Dir) findUsers(roots []Root, locked LockReader) users {
 // A use is what a root module uses.
 type use struct {
 	paths  []string // of its packages, those in the cache that links among them lead to, and those of locked versions
-	linked bool     // whether a link leads to a package of the cache, which may no longer exist; true if that can't be read
+	linked bool     // a link leads to a package of the cache, which may no longer exist; true if that can't be read
 	err    error    // what could not be read
 }
 
@@ -357,7 +357,8 @@ func FindRoots(ctx context.Context, dir string) ([]Root, error) {
 		switch {
 		case err != nil:
 			err = fmt.Errorf("looking for root modules: %w", err)
-			return sources.WithHint(err, "name only directories that you can read: larder can't tell which packages the others use")
+			return sources.WithHint(err,
+				"name only directories that you can read: larder can't tell which packages the others use")
 		case ctx.Err() != nil:
 			return ctx.Err()
 		case e.Name() == sources.LockFile:

@@ -22,7 +22,7 @@ import (
 // [sources.Workdir].
 type workdir struct {
 	root string // directory of the root module
-	own  *Dir   // the installed packages, without a state; it is opened once it exists, and has the records of copied packages
+	own  *Dir   // the installed packages, without a state; opened once it exists, with the records of copied packages
 	d    *Dir   // where the packages come from
 }
 
@@ -123,7 +123,8 @@ func (w *workdir) link(ctx context.Context, s sources.Stored) (mode sources.Link
 		return "", err
 	}
 	if err := checkExecutable(scratch.Path(made), entry, s.ID); err != nil {
-		return "", sources.WithHint(err, "choose a working directory, and a plugin cache, on file systems with execute permissions")
+		return "", sources.WithHint(err,
+			"choose a working directory, and a plugin cache, on file systems with execute permissions")
 	}
 	r, _ := recordIn(d.ledger, s.ID)
 	if r.H1 != s.H1 {
@@ -246,7 +247,9 @@ func (w *workdir) note(ctx context.Context, s sources.Stored, home *disk.Dir, mo
 }
 
 // makeLink links the entry into the directory work under the name made.
-func (d *Dir) makeLink(ctx context.Context, s sources.Stored, entry []mark, work *disk.Dir, made string) (sources.LinkMode, error) {
+func (d *Dir) makeLink(
+	ctx context.Context, s sources.Stored, entry []mark, work *disk.Dir, made string,
+) (sources.LinkMode, error) {
 	modes := []sources.LinkMode{d.opts.Link}
 	if d.opts.Link == sources.LinkAuto {
 		modes = d.autoModes(entry)
@@ -295,8 +298,9 @@ func (d *Dir) makeLink(ctx context.Context, s sources.Stored, entry []mark, work
 	return "", err
 }
 
-// checkMade returns an error that matches [sources.ErrSwapped] unless the linked or copied files are those of the entry. The
-// files that other users can change may have been changed since they were hashed, and still have the same fingerprints.
+// checkMade returns an error that matches [sources.ErrSwapped] unless the linked or copied files are those of the
+// entry. The files that other users can change may have been changed since they were hashed, and still have the same
+// fingerprints.
 func checkMade(ctx context.Context, mode sources.LinkMode, s sources.Stored, entry []mark, made string) error {
 	from := made
 	if isCopy(mode) {

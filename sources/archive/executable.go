@@ -94,6 +94,8 @@ func LetExecute(root, name string, id sources.PackageID) error {
 }
 
 func noExecutable(typ string) error {
-	err := fmt.Errorf("%w: nothing at the top of the package is named %s, %[2]s_… or %[2]s.…", ErrNoExecutable, sources.FilePrefix+typ)
-	return sources.WithHint(err, "check that this is a package of the provider %q, with its executable outside any folder", typ)
+	name := sources.FilePrefix + typ
+	err := fmt.Errorf("%w: nothing at the top of the package is named %s, %[2]s_… or %[2]s.…", ErrNoExecutable, name)
+	return sources.WithHint(err,
+		"check that this is a package of the provider %q, with its executable outside any folder", typ)
 }

@@ -71,7 +71,9 @@ func (d *Dir) putAt(h windows.Handle, name string, to *Dir, newName string, clas
 	n := copy(info.name[:], text) - 1 // without the zero at the end
 	info.flags, info.root, info.length = flags, windows.Handle(in.Fd()), uint32(2*n)
 	size := unsafe.Offsetof(info.name) + 2*uintptr(len(text))
-	return d.failed("rename", name, windows.NtSetInformationFile(h, new(windows.IO_STATUS_BLOCK), (*byte)(unsafe.Pointer(&info)), uint32(size), class))
+	memory := (*byte)(unsafe.Pointer(&info))
+	status := windows.NtSetInformationFile(h, new(windows.IO_STATUS_BLOCK), memory, uint32(size), class)
+	return d.failed("rename", name, status)
 }
 
 // openToChange opens the file, link or directory called name, which has one element. It doesn't follow
@@ -85,11 +87,15 @@ func (d *Dir) openToChange(name string, access uint32) (windows.Handle, error) {
 	if err != nil {
 		return 0, err
 	}
-	at := windows.OBJECT_ATTRIBUTES{RootDirectory: windows.Handle(in.Fd()), ObjectName: text, Attributes: windows.OBJ_CASE_INSENSITIVE}
+	at := windows.OBJECT_ATTRIBUTES{
+		RootDirectory: windows.Handle(in.Fd()), ObjectName: text, Attributes: windows.OBJ_CASE_INSENSITIVE,
+	}
 	at.Length = uint32(unsafe.Sizeof(at))
 	var h windows.Handle
-	const options = windows.FILE_OPEN_REPARSE_POINT | windows.FILE_OPEN_FOR_BACKUP_INTENT | windows.FILE_SYNCHRONOUS_IO_NONALERT
-	status := windows.NtCreateFile(&h, access|windows.SYNCHRONIZE, &at, new(windows.IO_STATUS_BLOCK), nil, 0, shareAll, windows.FILE_OPEN, options, 0, 0)
+	const options = windows.FILE_OPEN_REPARSE_POINT | windows.FILE_OPEN_FOR_BACKUP_INTENT |
+		windows.FILE_SYNCHRONOUS_IO_NONALERT
+	status := windows.NtCreateFile(&h, access|windows.SYNCHRONIZE, &at, new(windows.IO_STATUS_BLOCK), nil, 0, shareAll,
+		windows.FILE_OPEN, options, 0, 0)
 	return h, d.failed("open", name, status)
 }
 
@@ -105,10 +111,14 @@ func (d *Dir) failed(op, name string, status error) error {
 }
 
 func isBusy(err error) bool {
-	return isAny(err, []syscall.Errno{windows.ERROR_SHARING_VIOLATION, windows.ERROR_ACCESS_DENIED, windows.ERROR_DELETE_PENDING})
+	return isAny(err, []syscall.Errno{
+		windows.ERROR_SHARING_VIOLATION, windows.ERROR_ACCESS_DENIED, windows.ERROR_DELETE_PENDING,
+	})
 }
 
 // isUnknown reports whether err means that the system or file system has no such function.
 func isUnknown(err error) bool {
-	return isAny(err, []syscall.Errno{windows.ERROR_INVALID_FUNCTION, windows.ERROR_INVALID_PARAMETER, windows.ERROR_NOT_SUPPORTED})
+	return isAny(err, []syscall.Errno{
+		windows.ERROR_INVALID_FUNCTION, windows.ERROR_INVALID_PARAMETER, windows.ERROR_NOT_SUPPORTED,
+	})
 }

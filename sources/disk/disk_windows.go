@@ -24,7 +24,9 @@ const (
 )
 
 var (
-	fullErrors     = []syscall.Errno{windows.ERROR_DISK_FULL, windows.ERROR_HANDLE_DISK_FULL, windows.ERROR_DISK_QUOTA_EXCEEDED}
+	fullErrors = []syscall.Errno{
+		windows.ERROR_DISK_FULL, windows.ERROR_HANDLE_DISK_FULL, windows.ERROR_DISK_QUOTA_EXCEEDED,
+	}
 	tooLargeErrors = []syscall.Errno{windows.ERROR_FILE_TOO_LARGE}
 	notEmptyErrors = []syscall.Errno{windows.ERROR_DIR_NOT_EMPTY}
 )
@@ -73,8 +75,8 @@ func Identify(path string, _ fs.FileInfo) Identity {
 		Created, Read, Written, Changed int64 // in units of 100 ns
 		Attributes                      uint32
 	}
-	size := uint32(unsafe.Sizeof(basic))
-	if i != (Identity{}) && windows.GetFileInformationByHandleEx(h, windows.FileBasicInfo, (*byte)(unsafe.Pointer(&basic)), size) == nil {
+	memory, size := (*byte)(unsafe.Pointer(&basic)), uint32(unsafe.Sizeof(basic))
+	if i != (Identity{}) && windows.GetFileInformationByHandleEx(h, windows.FileBasicInfo, memory, size) == nil {
 		i.Changed = basic.Changed
 	}
 	return i
@@ -163,7 +165,7 @@ func Resolve(path string) (string, error) {
 	defer f.Close()
 	name := make([]uint16, windows.MAX_LONG_PATH)
 	n, err := windows.GetFinalPathNameByHandle(windows.Handle(f.Fd()), &name[0], uint32(len(name)), 0)
-	if err != nil || int(n) > len(name) { // Wine knows no long paths here, and some drives of other makers have no such function
+	if err != nil || int(n) > len(name) { // Wine knows no long paths here, and some drives have no such function
 		return filepath.EvalSymlinks(path)
 	}
 	resolved := strings.TrimPrefix(windows.UTF16ToString(name[:n]), `\\?\`)

@@ -34,7 +34,8 @@ func Explain(err error, place string) error {
 	case IsFull(err):
 		return sources.WithHint(full(err), "free some space for %s, then run the command again", place)
 	case IsTooLarge(err):
-		return sources.WithHint(err, "the file system of %s cannot hold files of this size (FAT stops at 4 GiB): use exFAT or another file system", place)
+		return sources.WithHint(err, "the file system of %s cannot hold files of this size (FAT stops at 4 GiB): "+
+			"use exFAT or another file system", place)
 	}
 	return err
 }

@@ -136,7 +136,8 @@ func (h *Hashed) unread(err error) error {
 }
 
 func (h *Hashed) changed() error {
-	return sources.WithHint(fmt.Errorf("%s %w", h.Name(), ErrChanged), "stop the program that changes it, then run the command again")
+	err := fmt.Errorf("%s %w", h.Name(), ErrChanged)
+	return sources.WithHint(err, "stop the program that changes it, then run the command again")
 }
 
 // Name returns the path at which the file was opened.

@@ -16,7 +16,7 @@ import (
 type Lock struct {
 	Existing bool  // do not create the file; if it is missing, the error matches [fs.ErrNotExist]
 	Optional bool  // do without the lock if its file is obstructed, see [IsObstructed]
-	Lockless error // why the lock excludes only this process: the file system has no locks, or one that is optional is obstructed
+	Lockless error // why it excludes only this process: the file system has no locks, or an optional one is obstructed
 
 	dir   *Dir
 	name  string

@@ -35,8 +35,8 @@ func (d *Dir) RemoveTree(name string) error {
 	return d.unlessMissing(d.unlinkEmptied(name))
 }
 
-// unlinkEmptied removes a directory from which everything was removed. Windows, NFS, SMB and FUSE keep a removed file in
-// its directory until the program that has it open closes it.
+// unlinkEmptied removes a directory from which everything was removed. Windows, NFS, SMB and FUSE keep a removed file
+// in its directory until the program that has it open closes it.
 func (d *Dir) unlinkEmptied(name string) error {
 	return patiently(isNotEmpty, func() error { return rmdir(d, name) })
 }
@@ -47,7 +47,8 @@ var (
 	patience = 2 * time.Second // how long a file is waited for that another program has open
 )
 
-// patiently calls do until its error isn't busy. On Windows, virus scanners and indexers open each new file for a moment.
+// patiently calls do until its error isn't busy. On Windows, virus scanners and indexers open each new file for a
+// moment.
 func patiently(busy func(error) bool, do func() error) error {
 	for begun := time.Now(); ; time.Sleep(poll) {
 		err := do()
