@@ -138,6 +138,14 @@ func open(t testing.TB, root string, opts cachedir.Options) *cachedir.Dir {
 	return d
 }
 
+// cached opens a new cache that has the widget.
+func cached(t testing.TB, opts cachedir.Options) (root string, d *cachedir.Dir, s sources.Stored) {
+	t.Helper()
+	root = t.TempDir()
+	d = open(t, root, opts)
+	return root, d, put(t, d, widget, widgetFiles)
+}
+
 func put(t testing.TB, d *cachedir.Dir, id sources.PackageID, f files) sources.Stored {
 	t.Helper()
 	return deliver(t, d, id, delivery(f.zip(t)))

@@ -105,9 +105,7 @@ func TestGetAfterChange(t *testing.T) {
 		}, true, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			root := t.TempDir()
-			d := open(t, root, cachedir.Options{Warn: func(error) {}})
-			put(t, d, widget, widgetFiles)
+			root, _, _ := cached(t, cachedir.Options{Warn: func(error) {}})
 			entry := filepath.Join(root, filepath.FromSlash(widget.Path()))
 			tc.change(t, entry, recordOf(root))
 			s := get(t, open(t, root, cachedir.Options{Warn: func(error) {}}), widget)
@@ -122,8 +120,7 @@ func TestGetAfterChange(t *testing.T) {
 // With a record, no file but the record is read. With Paranoid, all files are. A file
 // that is changed in place is noticed without Paranoid only if there is no birth time.
 func TestGetParanoid(t *testing.T) {
-	root := t.TempDir()
-	put(t, open(t, root, cachedir.Options{}), widget, widgetFiles)
+	root, _, _ := cached(t, cachedir.Options{})
 	path := filepath.Join(root, filepath.FromSlash(widget.Path()), executable)
 	info := stat(t, path)
 	check(t, os.WriteFile(path, []byte("The provider"), 0o755))
@@ -255,9 +252,7 @@ func locks(dir string) (cachedir.Selections, error) {
 
 func TestList(t *testing.T) {
 	sourcetest.RequireSymlinks(t)
-	root := t.TempDir()
-	d := open(t, root, cachedir.Options{Link: sources.LinkSymlink})
-	s := put(t, d, widget, widgetFiles)
+	root, d, s := cached(t, cachedir.Options{Link: sources.LinkSymlink})
 	foreign := packageID("example.test/acme/widget", "1.10.0")
 	dir := widgetFiles.unpack(t, filepath.Join(root, filepath.FromSlash(foreign.Path())))
 	r := rootModule(t, d, s)
@@ -279,8 +274,7 @@ func TestList(t *testing.T) {
 
 // A file with several hardlinks does not count as freed.
 func TestHardlinksAreNotFreed(t *testing.T) {
-	d := open(t, t.TempDir(), cachedir.Options{Link: sources.LinkHard})
-	s := put(t, d, widget, widgetFiles)
+	_, d, s := cached(t, cachedir.Options{Link: sources.LinkHard})
 	alone := list(t, d, cachedir.ListOptions{}).Entries[0]
 	rootModule(t, d, s)
 	e := list(t, d, cachedir.ListOptions{}).Entries[0]
@@ -291,9 +285,7 @@ func TestFindings(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("names that differ only in case need a file system that tells them apart")
 	}
-	root := t.TempDir()
-	d := open(t, root, cachedir.Options{})
-	put(t, d, widget, widgetFiles)
+	root, d, _ := cached(t, cachedir.Options{})
 	outside := widgetFiles.unpack(t, t.TempDir())
 	files{
 		"README":                               "foreign",

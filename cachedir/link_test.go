@@ -23,8 +23,7 @@ func targetIn(dir string) string {
 func TestLink(t *testing.T) {
 	for _, mode := range []sources.LinkMode{"auto", "reflink", "hardlink", "symlink", "copy"} {
 		t.Run(string(mode), func(t *testing.T) {
-			d := open(t, t.TempDir(), cachedir.Options{Link: mode})
-			s := put(t, d, widget, widgetFiles)
+			_, d, s := cached(t, cachedir.Options{Link: mode})
 			if mode == sources.LinkSymlink {
 				sourcetest.RequireSymlinks(t)
 			}
@@ -98,8 +97,7 @@ func TestLinkReplaces(t *testing.T) {
 					sourcetest.RequireSymlinks(t)
 				}
 				kept := 0
-				d := open(t, t.TempDir(), cachedir.Options{Link: mode, Warn: func(err error) { kept++; t.Log(err) }})
-				s := put(t, d, widget, widgetFiles)
+				_, d, s := cached(t, cachedir.Options{Link: mode, Warn: func(err error) { kept++; t.Log(err) }})
 				root := t.TempDir()
 				target, other := targetIn(root), elsewhere.unpack(t, t.TempDir())
 				check(t, os.MkdirAll(filepath.Dir(target), 0o755))
@@ -155,8 +153,7 @@ func TestStoredFilesAreReadOnly(t *testing.T) {
 	sourcetest.RequireModes(t)
 	sourcetest.SkipOnWindows(t, "read-only files can't be removed")
 	for shared, want := range map[bool][2]os.FileMode{false: {0o555, 0o444}, true: {0o755, 0o644}} {
-		d := open(t, t.TempDir(), cachedir.Options{Shared: shared})
-		s := put(t, d, widget, widgetFiles)
+		_, _, s := cached(t, cachedir.Options{Shared: shared})
 		for i, name := range []string{executable, "LICENSE"} {
 			info := stat(t, filepath.Join(s.Dir, name))
 			sourcetest.Equal(t, info.Mode().Perm(), want[i], "shared", shared, name)
@@ -218,8 +215,7 @@ func TestInstalledPackageIsHashedOnce(t *testing.T) {
 
 // The record of the entry applies to a copy with the same bytes.
 func TestKnownCopyOfEntry(t *testing.T) {
-	d := open(t, t.TempDir(), cachedir.Options{})
-	s := put(t, d, widget, widgetFiles)
+	_, d, s := cached(t, cachedir.Options{})
 	known := installed(t, d, widget, widgetFiles.unpack(t, targetIn(t.TempDir())))
 	sourcetest.Expect(t, known.H1 == s.H1 && known.ZH == s.ZH && known.Report.Verdict == s.Report.Verdict, "known as %+v", known)
 }

@@ -34,8 +34,7 @@ func mount(t *testing.T, source, dir, kind string, flags uintptr, data string) {
 
 // A cache that cannot be written is usable, and each package is hashed once.
 func TestReadOnly(t *testing.T) {
-	root := t.TempDir()
-	s := put(t, open(t, root, cachedir.Options{}), widget, widgetFiles)
+	root, _, s := cached(t, cachedir.Options{})
 	foreign := packageID("example.test/acme/widget", "2.0.0")
 	widgetFiles.unpack(t, filepath.Join(root, filepath.FromSlash(foreign.Path())))
 	mount(t, root, root, "", unix.MS_BIND, "")
@@ -63,8 +62,7 @@ func TestReadOnly(t *testing.T) {
 func TestLinkAcross(t *testing.T) {
 	work := t.TempDir()
 	mount(t, "tmpfs", work, "tmpfs", 0, "size=4m")
-	root := t.TempDir()
-	s := put(t, open(t, root, cachedir.Options{}), widget, widgetFiles)
+	root, _, s := cached(t, cachedir.Options{})
 	for _, tc := range []struct {
 		mode, used sources.LinkMode
 		err        error

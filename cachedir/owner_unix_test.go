@@ -92,8 +92,7 @@ func TestLinksToFilesThatOthersChange(t *testing.T) {
 // copies must have the contents that were hashed.
 func TestDirectoriesThatOthersExchange(t *testing.T) {
 	for above := range 6 {
-		root := t.TempDir()
-		s := put(t, open(t, root, cachedir.Options{}), widget, widgetFiles)
+		root, _, s := cached(t, cachedir.Options{})
 		dir := s.Dir
 		for range above {
 			dir = filepath.Dir(dir)
@@ -146,8 +145,7 @@ func TestPipesDoNotBlock(t *testing.T) {
 }
 
 func TestLinkRemovesLeftovers(t *testing.T) {
-	d := open(t, t.TempDir(), cachedir.Options{})
-	s := put(t, d, widget, widgetFiles)
+	_, d, s := cached(t, cachedir.Options{})
 	providers := t.TempDir()
 	target := targetIn(providers)
 	providers = filepath.Join(providers, ".terraform", "providers")

@@ -107,9 +107,7 @@ func TestWaitsForTofu(t *testing.T) {
 // A package that OpenTofu has locked is not removed.
 func TestPruneRespectsTofuLock(t *testing.T) {
 	t.Parallel()
-	root := t.TempDir()
-	d := open(t, root, cachedir.Options{})
-	s := put(t, d, widget, widgetFiles)
+	root, d, s := cached(t, cachedir.Options{})
 	pid, _ := startTofu(t, root)
 	plan := plan(t, d, cachedir.Policy{MaxSize: 1})
 	_, err := d.Prune(context.Background(), plan)

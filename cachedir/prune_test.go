@@ -167,9 +167,7 @@ func TestDamagedRegistrations(t *testing.T) {
 // A package that a root module has started to use since the plan was made stays.
 func TestPruneChecksAgain(t *testing.T) {
 	sourcetest.RequireSymlinks(t)
-	root := t.TempDir()
-	d := open(t, root, cachedir.Options{Link: sources.LinkSymlink})
-	s := put(t, d, widget, widgetFiles)
+	_, d, s := cached(t, cachedir.Options{Link: sources.LinkSymlink})
 	p := plan(t, d, cachedir.Policy{})
 	r := rootModule(t, d, s)
 	d.Workdir(r.Dir, r.Providers).Register([]sources.PackageID{widget})
@@ -181,8 +179,7 @@ func TestPruneChecksAgain(t *testing.T) {
 
 // If it is unclear which packages a root module uses, nothing is removed.
 func TestPruneRefusesUnclearUse(t *testing.T) {
-	d := open(t, t.TempDir(), cachedir.Options{})
-	put(t, d, widget, widgetFiles)
+	_, d, _ := cached(t, cachedir.Options{})
 	dir := files{".terraform.lock.hcl": "<<<<<<<"}.unpack(t, t.TempDir())
 	opts := cachedir.ListOptions{Roots: []cachedir.Root{{Dir: dir, Providers: filepath.Join(dir, "none")}}, Locked: locks}
 	p := plan(t, d, cachedir.Policy{ListOptions: opts})
@@ -194,9 +191,7 @@ func TestPruneRefusesUnclearUse(t *testing.T) {
 // Prune waits while other processes use the cache, and processes that start later
 // wait until it has removed the packages.
 func TestPruneWaits(t *testing.T) {
-	root := t.TempDir()
-	d := open(t, root, cachedir.Options{})
-	put(t, d, widget, widgetFiles)
+	root, d, _ := cached(t, cachedir.Options{})
 	release := sourcetest.Must(d.Use(context.Background()))(t)
 	again := sourcetest.Must(d.Use(context.Background()))(t)
 	p := plan(t, d, cachedir.Policy{})

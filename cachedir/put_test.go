@@ -129,9 +129,7 @@ func TestPackagesInPlaceNeedNoDownload(t *testing.T) {
 		sourcetest.EqualSlices(t, partials(t, root), nil)
 	})
 	t.Run("before", func(t *testing.T) {
-		root := t.TempDir()
-		d := open(t, root, cachedir.Options{})
-		put(t, d, widget, widgetFiles)
+		root, d, _ := cached(t, cachedir.Options{})
 		interrupted.unpack(t, root)
 		files{partialOf(other): "half", partialOf(other) + ".note": "zh:a\nnote"}.unpack(t, root)
 		usage := plan(t, d, cachedir.Policy{}).Usage
@@ -141,9 +139,7 @@ func TestPackagesInPlaceNeedNoDownload(t *testing.T) {
 		sourcetest.Expect(t, len(left) == 2 && slices.Contains(left, filepath.Join(root, partialOf(other))), "left %q", left)
 	})
 	t.Run("being replaced", func(t *testing.T) {
-		root := t.TempDir()
-		d := open(t, root, cachedir.Options{})
-		put(t, d, widget, widgetFiles)
+		root, d, _ := cached(t, cachedir.Options{})
 		_, tx, err := d.Begin(context.Background(), widget, sources.ToStore)
 		check(t, err)
 		defer tx.Close()
@@ -249,13 +245,6 @@ func TestWaitEnds(t *testing.T) {
 	_, err = sourcetest.Put(context.Background(), open(t, root, cachedir.Options{LockTimeout: 30 * time.Millisecond}), widget, delivery(nil))
 	sourcetest.Expect(t, errors.Is(err, disk.ErrLockTimeout) && strings.Contains(err.Error(), "held by process"),
 		"timed out: %v", err)
-}
-
-// Storing one package does not wait for another package.
-func TestOtherPackageIsFree(t *testing.T) {
-	d := open(t, t.TempDir(), cachedir.Options{LockTimeout: time.Second})
-	defer hold(t, d)()
-	put(t, d, packageID("example.test/acme/widget", "1.3.0"), widgetFiles)
 }
 
 // The files of killed processes are removed. Staging directories in use, and names

@@ -43,9 +43,7 @@ func TestForeignRecordsAreNotUsed(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			root := t.TempDir()
-			d := open(t, root, cachedir.Options{})
-			put(t, d, widget, widgetFiles)
+			root, d, _ := cached(t, cachedir.Options{})
 			put(t, d, other, files{"terraform-provider-other_v1.2.0": "another provider"})
 			s := get(t, open(t, root, spoil(t, root)), widget)
 			if s.H1 != widgetFiles.h1(t) || s.ZH != "" || s.Report.Verdict != sources.Unverified || s.Signed != nil {
@@ -58,8 +56,7 @@ func TestForeignRecordsAreNotUsed(t *testing.T) {
 // A paranoid run hashes the files again, and loses nothing that was proved about the
 // same contents.
 func TestParanoidRunsKeepProofs(t *testing.T) {
-	root := t.TempDir()
-	put(t, open(t, root, cachedir.Options{}), widget, widgetFiles)
+	root, _, _ := cached(t, cachedir.Options{})
 	for _, paranoid := range []bool{true, false} {
 		s := get(t, open(t, root, cachedir.Options{Paranoid: paranoid, Now: soon}), widget)
 		sourcetest.Expect(t, s.ZH != "" && s.Report.Verdict == sources.SelfSigned && s.Signed != nil,
@@ -88,8 +85,7 @@ func TestDamageIsNeverRecorded(t *testing.T) {
 				continue
 			}
 			t.Run(name, func(t *testing.T) {
-				root := t.TempDir()
-				s := put(t, open(t, root, cachedir.Options{}), widget, widgetFiles)
+				root, _, s := cached(t, cachedir.Options{})
 				alter(t, filepath.Join(s.Dir, executable), "The provider")
 				age(t, filepath.Join(s.Dir, executable))
 				for range 2 {
@@ -142,8 +138,7 @@ func TestSwappedPackagesAreNotLinked(t *testing.T) {
 		if mode == sources.LinkSymlink {
 			sourcetest.RequireSymlinks(t)
 		}
-		d := open(t, t.TempDir(), cachedir.Options{Link: mode})
-		s := put(t, d, widget, widgetFiles)
+		_, d, s := cached(t, cachedir.Options{Link: mode})
 		check(t, os.RemoveAll(s.Dir))
 		files{executable: "an evil one!", "LICENSE": widgetFiles["LICENSE"], "docs/README": widgetFiles["docs/README"]}.unpack(t, s.Dir)
 		target := targetIn(t.TempDir())
@@ -158,8 +153,7 @@ func TestSwappedPackagesAreNotLinked(t *testing.T) {
 func TestRepairOfChangeWithSameFingerprint(t *testing.T) {
 	sourcetest.SkipOnWindows(t, "every change changes the fingerprint")
 	warned := ""
-	d := open(t, t.TempDir(), cachedir.Options{Warn: func(err error) { warned += err.Error() }})
-	s := put(t, d, widget, widgetFiles)
+	_, d, s := cached(t, cachedir.Options{Warn: func(err error) { warned += err.Error() }})
 	alter(t, filepath.Join(s.Dir, executable), "evil program")
 	v := verify(t, d)
 	fetched := false
