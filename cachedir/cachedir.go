@@ -146,9 +146,6 @@ type Options struct {
 	Warn    func(error)
 }
 
-// ErrReadOnly is the reason why a Dir opened with Options.ReadOnly cannot be written.
-var ErrReadOnly = errors.New("opened read-only")
-
 // Open opens the directory root and creates it if it does not exist. An existing
 // directory that cannot be written is opened for reading only. If .larder is a link
 // or a mount, the error is a [disk.StrayError]. The caller closes the Dir.
@@ -269,7 +266,7 @@ func (d *Dir) openState() (err error) {
 	}
 	switch {
 	case d.opts.ReadOnly:
-		d.readOnly = ErrReadOnly
+		d.readOnly = errors.New("opened read-only")
 		d.state, err = d.openStateDir(false)
 		if d.inside && errors.Is(err, fs.ErrPermission) {
 			return d.cannotRead(err)
@@ -423,14 +420,6 @@ type Holder struct {
 	Tofu string // path of the lock file, if the lock is OpenTofu's; the rest of Holder may then be unknown
 }
 
-func (h Holder) String() string {
-	text := fmt.Sprintf("process %d", h.PID)
-	if h.Host != "" {
-		text += fmt.Sprintf(" on %s since %s", h.Host, h.Since.Format(time.RFC3339))
-	}
-	return text
-}
-
 // wait waits for a lock.
 func (d *Dir) wait(ctx context.Context, try func() (bool, error), holder func() Holder) error {
 	ctx, cancel := disk.WithTimeout(ctx, d.opts.LockTimeout)
@@ -440,8 +429,12 @@ func (d *Dir) wait(ctx context.Context, try func() (bool, error), holder func() 
 			d.opts.Waiting(holder())
 		}
 	})
-	if h := holder(); errors.Is(err, disk.ErrLockTimeout) && h.PID != 0 {
-		return fmt.Errorf("%w, held by %s", err, h)
+	h := holder()
+	switch {
+	case !errors.Is(err, disk.ErrLockTimeout) || h.PID == 0:
+		return err
+	case h.Host == "":
+		return fmt.Errorf("%w, held by process %d", err, h.PID)
 	}
-	return err
+	return fmt.Errorf("%w, held by process %d on %s since %s", err, h.PID, h.Host, h.Since.Format(time.RFC3339))
 }

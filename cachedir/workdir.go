@@ -51,14 +51,11 @@ func (w *workdir) Get(ctx context.Context, id sources.PackageID) (sources.Stored
 	}
 	var r record
 	err := w.own.openTree(disk.Open)
-	if err == nil {
+	if err == nil || errors.Is(err, fs.ErrNotExist) {
 		err = w.own.checkHome(id)
 	}
-	switch {
-	case err == nil:
+	if err == nil {
 		r, err = w.d.find(ctx, id, target, w.d.ledger, w.own.ledger)
-	case errors.Is(err, fs.ErrNotExist):
-		err = fmt.Errorf("%w: %w", sources.ErrNotFound, err)
 	}
 	if err != nil {
 		return sources.Stored{}, sources.InPackage(id, err)
