@@ -178,13 +178,19 @@ var check = sourcetest.Check
 func tree(t testing.TB, dir string) files {
 	t.Helper()
 	real := sourcetest.Must(filepath.EvalSymlinks(dir))(t)
+	return read(t, real, func(e os.DirEntry) bool { return !e.IsDir() })
+}
+
+// read returns the contents of some files in dir.
+func read(t testing.TB, dir string, which func(os.DirEntry) bool) files {
+	t.Helper()
 	got := files{}
-	check(t, filepath.WalkDir(real, func(path string, e os.DirEntry, err error) error {
-		if err != nil || e.IsDir() {
+	check(t, filepath.WalkDir(dir, func(path string, e os.DirEntry, err error) error {
+		if err != nil || !which(e) {
 			return err
 		}
 		data, err := os.ReadFile(path)
-		rel, _ := filepath.Rel(real, path)
+		rel, _ := filepath.Rel(dir, path)
 		got[filepath.ToSlash(rel)] = string(data)
 		return err
 	}))

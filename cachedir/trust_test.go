@@ -354,20 +354,3 @@ func TestRecorded(t *testing.T) {
 	check(t, d.Forget(ctx, widget))
 	sourcetest.EqualSlices(t, remembered(), []sources.Platform{other.Platform}, "remembered")
 }
-
-// Verify uses the recorded hashes to check a package that another program put into
-// the cache.
-func TestVerifyUsesHashRecords(t *testing.T) {
-	for text, wrong := range map[string]bool{"the provider": false, "a PROVIDER!!": true} {
-		root := t.TempDir()
-		d := open(t, root, cachedir.Options{Judge: vouching})
-		stored := put(t, d, widget, widgetFiles)
-		alter(t, filepath.Join(stored.Dir, executable), text)
-		v := verify(t, d)
-		sourcetest.Expect(t, v.Unknown <= 0 && (len(v.Findings) == 1 && v.Findings[0].Kind == store.Changed) == wrong,
-			"%s: %d unknown, found %v", text, v.Unknown, v.Findings)
-		mended := repair(t, d, v)
-		sourcetest.Expect(t, !wrong || len(mended) == 1 && slices.Contains(mended[0].Stored, stored.ZH),
-			"mended %+v", mended)
-	}
-}

@@ -120,6 +120,7 @@ func TestVerifyFinds(t *testing.T) {
 			if got := found(v.Findings); !slices.Equal(got, test.want) {
 				t.Fatalf("found %q, want %q", got, test.want)
 			}
+			sourcetest.Equal(t, v.Unknown == 1, test.name == "never recorded", "a package without a record")
 			before := regular(t, root)
 			mended := repair(t, d, v)
 			fetch := slices.ContainsFunc(mended, cachedir.Mending.Fetch)
@@ -161,17 +162,7 @@ func TestVerifyFinds(t *testing.T) {
 // regular is tree without symlinks.
 func regular(t testing.TB, dir string) files {
 	t.Helper()
-	got := files{}
-	check(t, filepath.WalkDir(dir, func(path string, e os.DirEntry, err error) error {
-		if err != nil || !e.Type().IsRegular() {
-			return err
-		}
-		data, err := os.ReadFile(path)
-		rel, _ := filepath.Rel(dir, path)
-		got[filepath.ToSlash(rel)] = string(data)
-		return err
-	}))
-	return got
+	return read(t, dir, func(e os.DirEntry) bool { return e.Type().IsRegular() })
 }
 
 // Verifying or repairing a package does not count as using it.
