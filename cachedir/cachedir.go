@@ -370,8 +370,11 @@ func (d *Dir) Close() error {
 	if d.ledger != nil { // Open may have failed
 		d.warn(errors.Join(d.ledger.WriteAll(context.Background()), d.known.WriteAll(context.Background())))
 	}
-	d.inTree.close(d)
-	d.inState.close(d)
+	for _, made := range []*disk.Scratch{d.inTree.made, d.inState.made} {
+		if made != nil { // a later run removes what can't be removed now, such as a running provider on some file systems
+			d.warn(made.Close())
+		}
+	}
 	if d.private == d.state {
 		d.private = nil
 	}

@@ -167,11 +167,8 @@ func (r record) survives() bool { return r.Boot == "" || r.Boot == disk.Boot() }
 func (d *Dir) inherit(id sources.PackageID, r record, ledgers ...*ledger) (record, error) {
 	all, err := d.recorded(id, ledgers...)
 	for _, old := range all {
-		if !old.Proven() && old.H1 != r.H1 {
-			continue
-		}
 		if old.H1 != r.H1 {
-			if r.was == nil && !old.Imported {
+			if old.Proven() && !old.Imported && r.was == nil {
 				r.was = &old
 			}
 			continue
@@ -204,25 +201,24 @@ func (d *Dir) Recall(id sources.PackageID) (sources.Stored, error) {
 // recorded returns the records of a package in ledgers, and then what is known about it. The error is that of a
 // ledger that cannot be read.
 func (d *Dir) recorded(id sources.PackageID, ledgers ...*ledger) (all []record, err error) {
-	add := func(r record, err error) error {
-		if err == nil {
+	for _, l := range ledgers {
+		r, err := l.Find(id.Provider, store.KeyOf(id))
+		switch {
+		case err == nil:
 			r.Since = cmp.Or(r.Since, r.Written)
 			all = append(all, r)
-		}
-		return err
-	}
-	for _, l := range ledgers {
-		if err := add(l.Find(id.Provider, store.KeyOf(id))); disk.IsUnread(err) {
+		case disk.IsUnread(err):
 			return nil, err
 		}
 	}
 	known, err := d.known.Of(id)
-	if err == nil {
+	switch {
+	case err == nil:
 		if _, kept := d.evidence.Proof(id, known); kept == nil { // it is in another store
 			known.Evidence = ""
 		}
-	}
-	if err := add(record{Facts: known}, err); disk.IsUnread(err) {
+		all = append(all, record{Facts: known})
+	case disk.IsUnread(err):
 		return nil, err
 	}
 	return all, nil

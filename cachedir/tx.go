@@ -133,22 +133,19 @@ func (t *tx) openHome(ctx context.Context) error {
 // Stage implements [sources.Tx].
 func (t *tx) Stage(seen sources.Observer) (sources.Stage, error) {
 	d := t.d
-	var err error
-	if t.home != nil {
-		err = d.checkReplaced(t.home, t.ID)
+	if err := d.checkReplaced(t.home, t.ID); err != nil {
+		return nil, t.Explain(err)
 	}
-	var work *disk.Scratch
-	if err == nil {
-		work, err = d.packageScratch()
-	}
+	work, err := d.packageScratch()
 	var kept *disk.Dir // for interrupted downloads; nil without a directory for them
 	if err == nil && d.private != nil {
-		if kept, err = d.private.MakeSub(partialDir); err == nil {
-			t.Finally(func() { kept.Close() })
-		}
+		kept, err = d.private.MakeSub(partialDir)
 	}
 	if err != nil {
 		return nil, t.Explain(err)
+	}
+	if kept != nil {
+		t.Finally(func() { kept.Close() })
 	}
 	return t.Prepare(work, kept, d.Archives(), seen, d.warn), nil
 }
@@ -261,7 +258,7 @@ func (t *tx) finish(ctx context.Context, f store.Facts) (record, error) {
 // checkReplaced returns an error if there is a package, in the open directory home, that is reached through a link. The
 // target of the link may be used elsewhere, so Larder does not replace the package.
 func (d *Dir) checkReplaced(home *disk.Dir, id sources.PackageID) error {
-	if d.through == "" || !home.Exists(id.Platform.String()) {
+	if d.through == "" || home == nil || !home.Exists(id.Platform.String()) {
 		return nil
 	}
 	err := fmt.Errorf("%s is another build of the package, and is not replaced because %s is a symbolic link",
@@ -284,14 +281,6 @@ func (l *lazyScratch) get(create func() (*disk.Scratch, error)) (_ *disk.Scratch
 		l.made, err = create()
 	}
 	return l.made, err
-}
-
-// close removes the directory. A later run removes files that cannot be removed now, such as a running provider on some
-// file systems.
-func (l *lazyScratch) close(d *Dir) {
-	if l.made != nil {
-		d.warn(l.made.Close())
-	}
 }
 
 // stateScratch returns the scratch directory of this run for files of the state, or nil without a state.
