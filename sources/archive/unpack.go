@@ -9,7 +9,6 @@ import (
 	"hash/crc32"
 	"io"
 	"io/fs"
-	"os"
 	"path"
 	"runtime"
 
@@ -124,13 +123,15 @@ func Read(ctx context.Context, path string) (c sources.Contents, zh sources.Hash
 func (e entry) take(ctx context.Context, archive io.ReaderAt, out io.Writer) (digest, error) {
 	crc := crc32.NewIEEE()
 	d, err := e.transfer(ctx, io.NewSectionReader(archive, e.offset, int64(e.CompressedSize64)), io.MultiWriter(crc, out))
-	if err == nil {
-		err = e.verify(d.size, crc.Sum32())
+	switch { // compared with the archive's directory; a checksum of zero means that there is none
+	case err != nil:
+		return d, err
+	case uint64(d.size) != e.UncompressedSize64:
+		return d, fmt.Errorf("%d bytes long, but %d are stated", d.size, e.UncompressedSize64)
+	case e.CRC32 != 0 && e.CRC32 != crc.Sum32():
+		return d, errors.New("CRC-32 differs from the one stated")
 	}
-	if err == nil {
-		err = e.checkDescriptor(archive)
-	}
-	return d, err
+	return d, e.checkDescriptor(archive)
 }
 
 func (e entry) transfer(ctx context.Context, packed io.Reader, out io.Writer) (digest, error) {
@@ -144,45 +145,28 @@ func (e entry) transfer(ctx context.Context, packed io.Reader, out io.Writer) (d
 	return transfer(ctx, src, out)
 }
 
-// verify compares the unpacked file with the archive's directory. A checksum of
-// zero means that there is none.
-func (e entry) verify(size int64, crc uint32) error {
-	if uint64(size) != e.UncompressedSize64 {
-		return fmt.Errorf("%d bytes long, but %d are stated", size, e.UncompressedSize64)
-	}
-	if e.CRC32 != 0 && e.CRC32 != crc {
-		return errors.New("CRC-32 differs from the one stated")
-	}
-	return nil
-}
-
 // put creates a file, which must not exist yet, and its directories. It calls write with
 // the file, or with [io.Discard] if there is no directory.
 func (to Dest) put(name string, mode fs.FileMode, write func(io.Writer) (digest, error)) (sources.File, error) {
-	var d digest
-	out, err := to.create(name, mode)
-	switch {
-	case err != nil:
-	case out == nil:
-		d, err = write(io.Discard)
-	default:
-		d, err = write(out)
-		if closeErr := out.Close(); err == nil {
-			err = closeErr
-		}
-	}
-	return sources.File{Path: name, Size: d.size, SHA256: d.sha256}, err
-}
-
-// create returns nil if there is no directory.
-func (to Dest) create(name string, mode fs.FileMode) (*os.File, error) {
-	if err := to.makeDir(path.Dir(name)); err != nil || to.Dir == nil {
-		return nil, err
+	f := sources.File{Path: name}
+	if to.Dir == nil {
+		d, err := write(io.Discard)
+		f.Size, f.SHA256 = d.size, d.sha256
+		return f, err
 	}
 	if to.ReadOnly && runtime.GOOS != "windows" { // Windows cannot remove read-only files
 		mode &^= 0o222
 	}
-	return to.Dir.Create(name, mode&^to.Hidden)
+	if err := to.makeDir(path.Dir(name)); err != nil {
+		return f, err
+	}
+	out, err := to.Dir.Create(name, mode&^to.Hidden)
+	if err != nil {
+		return f, err
+	}
+	d, err := write(out)
+	f.Size, f.SHA256 = d.size, d.sha256
+	return f, cmp.Or(err, out.Close())
 }
 
 func (to Dest) makeDir(name string) error {
