@@ -66,7 +66,7 @@ type ListOptions struct {
 // List describes the contents of the cache, including those of other programs. It
 // changes nothing but records.
 func (d *Dir) List(ctx context.Context, opts ListOptions) (*Listing, error) {
-	l := &lister{Dir: d}
+	l := &lister{Dir: d, Listing: &Listing{users: users{}}}
 	if d.tree != nil {
 		root := d.root + string(filepath.Separator) // the cache may be a link
 		err := filepath.WalkDir(root, func(full string, e fs.DirEntry, err error) error {
@@ -74,15 +74,15 @@ func (d *Dir) List(ctx context.Context, opts ListOptions) (*Listing, error) {
 			return cmp.Or(ctx.Err(), l.visit(filepath.ToSlash(at), e, err))
 		})
 		if err == nil {
-			err = eachOf(ctx, l.entries, l.examine)
+			err = eachOf(ctx, l.Entries, l.examine)
 		}
 		if err != nil {
 			return nil, err
 		}
-		l.entries = slices.DeleteFunc(l.entries, func(e Entry) bool { return e.Dir == "" })
+		l.Entries = slices.DeleteFunc(l.Entries, func(e Entry) bool { return e.Dir == "" })
 	}
-	slices.SortFunc(l.entries, func(a, b Entry) int { return a.ID.Compare(b.ID) })
-	slices.SortStableFunc(l.findings, func(a, b *store.Finding) int { return strings.Compare(a.Path, b.Path) })
+	slices.SortFunc(l.Entries, func(a, b Entry) int { return a.ID.Compare(b.ID) })
+	slices.SortStableFunc(l.Findings, func(a, b *store.Finding) int { return strings.Compare(a.Path, b.Path) })
 	registered, kept, stale, err := d.registered()
 	if err != nil {
 		return nil, fmt.Errorf("reading which root modules use the cache: %w", err)
@@ -90,21 +90,19 @@ func (d *Dir) List(ctx context.Context, opts ListOptions) (*Listing, error) {
 	if opts.Locked == nil {
 		opts.Locked = func(string) (Selections, error) { return nil, nil }
 	}
-	users := d.findUsers(mergeRoots(registered, opts.Roots), opts.Locked)
-	listing := &Listing{
-		Entries: l.entries, Findings: l.findings, Roots: users.roots, Unclear: users.unclear, stale: stale, users: users,
-	}
-	for i := range listing.Entries {
-		e := &listing.Entries[i]
-		e.Roots, e.Kept = users.of(e.ID), kept[e.ID.Path()]
+	l.findUsers(mergeRoots(registered, opts.Roots), opts.Locked)
+	for i := range l.Entries {
+		e := &l.Entries[i]
+		e.Roots, e.Kept = l.users.of(e.ID), kept[e.ID.Path()]
 		delete(kept, e.ID.Path())
 	}
+	l.stale = stale
 	for at := range kept {
 		if _, err := d.roots.Find(noProvider, at); err == nil {
-			listing.stale = append(listing.stale, at)
+			l.stale = append(l.stale, at)
 		}
 	}
-	return listing, ctx.Err()
+	return l.Listing, ctx.Err()
 }
 
 // PackagesOf returns the IDs of the packages of a provider that [Dir.List] lists, and those in [Options].Under.
@@ -139,9 +137,8 @@ func (l *Listing) Users() int {
 // A lister walks the levels of a cache.
 type lister struct {
 	*Dir
-	entries  []Entry
-	mu       sync.Mutex
-	findings []*store.Finding
+	*Listing
+	mu sync.Mutex // of the findings
 }
 
 // The depths below the cache directory.
@@ -169,7 +166,7 @@ func (l *lister) visit(at string, e fs.DirEntry, err error) error {
 	case disk.IsLink(e.Type()):
 		l.visitLink(at)
 	case isPackage && e.IsDir():
-		l.entries = append(l.entries, Entry{ID: id, Dir: l.entry(id)})
+		l.Entries = append(l.Entries, Entry{ID: id, Dir: l.entry(id)})
 		return fs.SkipDir
 	case !e.IsDir() && depth == hostDepth:
 		l.note(Stranger, at, "not the directory of a registry's host")
@@ -230,7 +227,7 @@ func (l *lister) visitLink(at string) {
 		return
 	}
 	if id, ok := packageAt(at); ok && info.IsDir() {
-		l.entries = append(l.entries, Entry{ID: id, Dir: full, Target: target, Used: info.ModTime()})
+		l.Entries = append(l.Entries, Entry{ID: id, Dir: full, Target: target, Used: info.ModTime()})
 	}
 	l.note(Elsewhere, at, "a link to "+target)
 }
@@ -332,5 +329,5 @@ func (l *lister) note(kind store.Kind, at, text string) {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.findings = append(l.findings, f)
+	l.Findings = append(l.Findings, f)
 }

@@ -225,24 +225,20 @@ type Selections map[sources.Provider]sources.Version
 // lock file there are no selections.
 type LockReader func(dir string) (Selections, error)
 
-// users holds which root modules use which packages.
-type users struct {
-	roots   []Root              // without views of other caches
-	dirs    map[string][]string // of root modules, by the path of a package, or of a version with all platforms
-	unclear []error             // errors of root modules whose packages cannot be determined
-}
+// users has the directories of the root modules that use a package, by its path, or by that of a version with all
+// platforms.
+type users map[string][]string
 
 // findUsers determines which packages the roots use, from their lock files and their
 // installed packages. If a root can't be read, or another user registered it, the
-// packages that were last installed for it count.
-func (d *Dir) findUsers(roots []Root, locked LockReader) users {
-	u := users{dirs: map[string][]string{}}
-	uses, real := make([]use, len(roots)), disk.Real(d.root)
+// packages that were last installed for it count. It leaves out views of other caches.
+func (l *lister) findUsers(roots []Root, locked LockReader) {
+	uses, real := make([]use, len(roots)), disk.Real(l.root)
 	var g errgroup.Group
 	g.SetLimit(runtime.GOMAXPROCS(0))
 	for i, r := range roots {
 		if !r.other { // what it leads to may be anything
-			g.Go(func() error { uses[i] = d.use(r, real, locked); return nil })
+			g.Go(func() error { uses[i] = l.use(r, real, locked); return nil })
 		}
 	}
 	_ = g.Wait()
@@ -251,18 +247,17 @@ func (d *Dir) findUsers(roots []Root, locked LockReader) users {
 		if r.View && !use.linked {
 			continue
 		}
-		u.roots = append(u.roots, r)
+		l.Roots = append(l.Roots, r)
 		if use.err != nil && len(r.Packages) == 0 {
-			u.unclear = append(u.unclear, fmt.Errorf("cannot determine which packages %s uses: %w", r.Dir, use.err))
+			l.Unclear = append(l.Unclear, fmt.Errorf("cannot determine which packages %s uses: %w", r.Dir, use.err))
 		}
 		if use.err != nil || r.other {
 			use.paths = append(use.paths, r.Packages...)
 		}
 		for _, at := range use.paths {
-			u.dirs[at] = append(u.dirs[at], r.Dir)
+			l.users[at] = append(l.users[at], r.Dir)
 		}
 	}
-	return u
 }
 
 // A use is what a root module uses.
@@ -299,7 +294,7 @@ func (d *Dir) use(r Root, real string, locked LockReader) (u use) {
 
 // of returns the directories of the root modules that use a package.
 func (u users) of(id sources.PackageID) []string {
-	all := slices.Concat(u.dirs[id.Path()], u.dirs[path.Dir(id.Path())])
+	all := slices.Concat(u[id.Path()], u[path.Dir(id.Path())])
 	slices.Sort(all)
 	return slices.Compact(all)
 }
