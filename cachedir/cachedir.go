@@ -82,6 +82,7 @@ import (
 
 	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/disk"
+	"github.com/larder-cli/larder/sources/staging"
 	"github.com/larder-cli/larder/sources/store"
 	"github.com/larder-cli/larder/sources/trust"
 )
@@ -106,7 +107,9 @@ type Dir struct {
 	sweep    sync.Once   // removes the files of killed processes
 	inState  lazyScratch // on the state's file system; in a cache also for packages
 	inTree   lazyScratch // on the tree's file system, for packages, if the state is elsewhere
-	recent   recent      // archives of recent downloads
+	keeping  sync.Once   // opens kept
+	kept     *disk.Dir   // archives of recent downloads; nil if there are none
+	archives *staging.Archives
 	lockless sync.Once   // warns that there are no locks
 	unshared atomic.Bool // set once a reflink has failed
 }
@@ -378,7 +381,7 @@ func (d *Dir) Close() error {
 	if d.private == d.state {
 		d.private = nil
 	}
-	for _, dir := range []*disk.Dir{d.state, d.private, d.recent.dir, d.tree} {
+	for _, dir := range []*disk.Dir{d.state, d.private, d.kept, d.tree} {
 		if dir != nil {
 			errs = append(errs, dir.Close())
 		}
