@@ -179,7 +179,6 @@ func Open(root string, opts Options) (*Dir, error) {
 		return nil, err
 	}
 	d.openLedgers()
-	d.evidence = d.newEvidence()
 	return d, nil
 }
 

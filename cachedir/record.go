@@ -42,7 +42,7 @@ type ledger = store.Ledger[record]
 // The directories in the state with the ledgers of machines that share their key.
 const ledgerDir, knownDir = "ledger", "known"
 
-// openLedgers prepares the records of the packages in place, and those of the hashes of all packages.
+// openLedgers prepares the records of the packages in place, those of the hashes of all packages, and the evidence.
 func (d *Dir) openLedgers() {
 	places, known := d.opts.Records.Ledger(d.root), d.opts.Records.Known()
 	if !d.inside {
@@ -56,6 +56,16 @@ func (d *Dir) openLedgers() {
 	}
 	d.ledger, d.known = store.NewLedger[record](places), store.NewKnown(known)
 	d.roots.Ledger = d.registryIn(registryOfThisUser())
+	d.evidence = &store.Evidence{
+		Judge: d.opts.Judge, Warn: d.warn, Dir: d.state, References: d.references,
+		Via: d.stateScratch, Lock: d.lockVersion,
+		Denied: func(err error) error {
+			if d.denies(err) {
+				return d.explainOwner(err)
+			}
+			return nil
+		},
+	}
 }
 
 // recordIn returns the record of a package in a ledger. It reports false if there is none.
@@ -302,20 +312,6 @@ func (d *Dir) Evidence(p sources.Provider, v sources.Version) (*sources.Signed, 
 		}
 	}
 	return d.evidence.Read(sources.Release{Provider: p, Version: v})
-}
-
-// newEvidence returns the evidence in the state.
-func (d *Dir) newEvidence() *store.Evidence {
-	return &store.Evidence{
-		Judge: d.opts.Judge, Warn: d.warn, Dir: d.state, References: d.references,
-		Via: d.stateScratch, Lock: d.lockVersion,
-		Denied: func(err error) error {
-			if d.denies(err) {
-				return d.explainOwner(err)
-			}
-			return nil
-		},
-	}
 }
 
 // references returns the references to the evidence for a version from all records.

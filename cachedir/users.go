@@ -306,29 +306,23 @@ func isBelow(dir, path string) bool {
 
 // below lists the names that are the given number of levels below dir, as relative
 // paths with forward slashes. A missing directory is not an error.
-func below(dir string, levels int) ([]string, error) {
-	entries, err := os.ReadDir(dir)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
-	var paths []string
-	for _, e := range entries {
-		if strings.HasPrefix(e.Name(), ".") {
-			continue
+func below(dir string, levels int) (paths []string, err error) {
+	root := dir + string(filepath.Separator) // it may be a link
+	_ = filepath.WalkDir(root, func(full string, e fs.DirEntry, unread error) error {
+		at, _ := filepath.Rel(dir, full) // which can't fail for what is below it
+		at = filepath.ToSlash(at)
+		switch {
+		case errors.Is(unread, fs.ErrNotExist), at == "." && unread == nil:
+		case unread != nil:
+			err = errors.Join(err, unread)
+		case strings.HasPrefix(e.Name(), "."):
+			return skip(e)
+		case strings.Count(at, "/") == levels-1:
+			paths = append(paths, at)
+			return skip(e)
 		}
-		if levels == 1 {
-			paths = append(paths, e.Name())
-			continue
-		}
-		if !e.IsDir() {
-			continue
-		}
-		inner, innerErr := below(filepath.Join(dir, e.Name()), levels-1)
-		err = errors.Join(err, innerErr)
-		for _, p := range inner {
-			paths = append(paths, path.Join(e.Name(), p))
-		}
-	}
+		return nil
+	})
 	return paths, err
 }
 
