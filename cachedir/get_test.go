@@ -46,6 +46,7 @@ func TestGetEnginesPackage(t *testing.T) {
 	}
 }
 
+// What is no package is not found, and is replaced by a package.
 func TestGetNothing(t *testing.T) {
 	for name, lay := range map[string]func(t *testing.T, entry string){
 		"absent":        func(*testing.T, string) {},
@@ -73,6 +74,11 @@ func TestGetNothing(t *testing.T) {
 			sourcetest.ErrorIs(t, err, sources.ErrNotFound, "Known")
 			_, err = d.Evidence(widget.Provider, widget.Version)
 			sourcetest.ErrorIs(t, err, sources.ErrNotFound, "Evidence")
+			s := put(t, d, widget, widgetFiles)
+			sameTree(t, s.Dir, widgetFiles)
+			info := sourcetest.Must(os.Lstat(entry))(t)
+			sourcetest.Expect(t, info.IsDir(), "the entry is %v", info)
+			nothingStaged(t, root)
 		})
 	}
 }

@@ -28,16 +28,6 @@ func TestPutReplaces(t *testing.T) {
 	for name, lay := range map[string]func(t *testing.T, entry string){
 		"other contents": func(t *testing.T, entry string) { files{executable: "old"}.unpack(t, entry) },
 		"incomplete":     func(t *testing.T, entry string) { files{"LICENSE": "do as"}.unpack(t, entry) },
-		"empty":          func(t *testing.T, entry string) { check(t, os.MkdirAll(entry, 0o755)) },
-		"a file":         func(t *testing.T, entry string) { files{filepath.Base(entry): "x"}.unpack(t, filepath.Dir(entry)) },
-		"dangling": func(t *testing.T, entry string) {
-			check(t, os.MkdirAll(filepath.Dir(entry), 0o755))
-			check(t, sourcetest.Symlink(t, "nowhere", entry))
-		},
-		"link to itself": func(t *testing.T, entry string) {
-			check(t, os.MkdirAll(filepath.Dir(entry), 0o755))
-			check(t, sourcetest.Symlink(t, filepath.Base(entry), entry))
-		},
 		"link into a mirror": func(t *testing.T, entry string) {
 			check(t, os.MkdirAll(filepath.Dir(entry), 0o755))
 			check(t, sourcetest.Symlink(t, mirror, entry))
