@@ -14,38 +14,32 @@ type sharing struct {
 	gid  int         // of directories; -1 if members of the group have no rights of their own
 }
 
-// sharingOf returns the access to what is created in a directory, or nil if only its
-// owner may write to it. What is created on Windows inherits an access control list.
-func sharingOf(info fs.FileInfo) *sharing {
-	mode := modeBits(info) | 0o700
-	if !hasModes || mode&0o022 == 0 {
-		return nil
-	}
-	s := &sharing{mode, attributesOf(info).gid}
-	if mode&0o002 != 0 {
-		s.mode |= fs.ModeSticky
-	}
-	switch {
-	case mode&0o070>>3 != mode&0o007: // members of the group have rights of their own
-		s.mode |= fs.ModeSetgid
-	case mode&fs.ModeSetgid == 0:
-		s.gid = -1
-	}
-	return s
-}
-
 // Share gives what is created below d the group of d, and lets the users who may write
 // to d write there too, whatever the umask is. That affects directories and lock files.
 // If all users may write to d, directories get the sticky bit, as /tmp has it. Share
-// reports whether several users may write to d. If not, and on Windows, it has no
-// effect. It must be called before d is used.
+// reports whether several users may write to d. If not, it has no effect, and on Windows,
+// where what is created inherits an access control list. It must be called before d is
+// used.
 func (d *Dir) Share() (shared bool, err error) {
 	info, err := d.root.Stat(".")
 	if err != nil {
 		return false, d.named(err)
 	}
-	d.share = sharingOf(info)
-	return d.share != nil, nil
+	mode := modeBits(info) | 0o700
+	if !hasModes || mode&0o022 == 0 {
+		return false, nil
+	}
+	d.share = &sharing{mode, attributesOf(info).gid}
+	if mode&0o002 != 0 {
+		d.share.mode |= fs.ModeSticky
+	}
+	switch {
+	case mode&0o070>>3 != mode&0o007: // members of the group have rights of their own
+		d.share.mode |= fs.ModeSetgid
+	case mode&fs.ModeSetgid == 0:
+		d.share.gid = -1
+	}
+	return true, nil
 }
 
 // Reserve lets only this user write to what is created below d, which is in a shared
@@ -74,22 +68,20 @@ type stickyError struct{}
 func (stickyError) Error() string        { return "only its owner may replace it" }
 func (stickyError) Is(target error) bool { return target == fs.ErrPermission }
 
-// complete reports whether a directory has the required mode and group.
-func (s *sharing) complete(info fs.FileInfo) bool {
-	return s.mode&^info.Mode() == 0 && (s.gid < 0 || s.gid == attributesOf(info).gid)
-}
-
 // admit gives d, which may be new, the mode and the group of the shared directory that
 // it is in. That is possible for its owner only. If another user's process has just
 // created d, admit waits until it is complete.
 func (d *Dir) admit() {
 	for begun := time.Now(); d.share != nil; {
 		info, err := d.root.Stat(".")
-		switch {
-		case err != nil, d.share.complete(info):
+		if err != nil {
+			return
+		}
+		switch regroup := d.share.gid >= 0 && d.share.gid != attributesOf(info).gid; {
+		case !regroup && d.share.mode&^info.Mode() == 0: // it is complete
 			return
 		case owned(info):
-			if d.share.gid >= 0 && d.share.gid != attributesOf(info).gid {
+			if regroup {
 				_ = d.root.Lchown(".", -1, d.share.gid) // only a member of the group may do that
 			}
 			_ = d.root.Chmod(".", modeBits(info)|d.share.mode)
