@@ -1,8 +1,6 @@
 package disk
 
 import (
-	"errors"
-	"fmt"
 	"io/fs"
 	"os"
 	"os/user"
@@ -47,18 +45,6 @@ func OwnDir(info fs.FileInfo) bool {
 func own(info fs.FileInfo, writable fs.FileMode) bool {
 	a := attributesOf(info)
 	return !hasModes || (a.uid == 0 || a.uid == os.Geteuid()) && (writable == 0 || writable == 0o020 && a.gid == a.uid)
-}
-
-// checkPrivate returns an error if another user may own, read or write the file. On Windows it
-// checks nothing: the file is in the user's profile directory, which other users cannot access.
-func checkPrivate(info fs.FileInfo) error {
-	switch {
-	case !owned(info):
-		return errors.New("another user owns it")
-	case hasModes && info.Mode().Perm()&0o077 != 0:
-		return fmt.Errorf("its mode %#o lets other users read or write it", info.Mode().Perm())
-	}
-	return nil
 }
 
 // IgnoresModes reports whether this user may write to files regardless of their

@@ -103,8 +103,8 @@ func (d *Dir) openLock(name string, flag int) (*os.File, error) {
 			err = denied // it could not be created
 		}
 	}
-	if err == nil {
-		d.admitLock(f, info)
+	if mode := d.lockMode(); err == nil && mode&^info.Mode() != 0 && isSole(f) {
+		_ = f.Chmod(info.Mode().Perm() | mode) // see [Dir.admit]
 	}
 	return f, err
 }
@@ -217,21 +217,24 @@ func (d *Dir) Touch(name string, at time.Time) error {
 }
 
 // ReadSecret is like [Dir.ReadFile], for a file that no other user may read or
-// write. It returns an error if another user owns the file or has access to it.
+// write. It returns an error if another user owns the file or has access to it. On
+// Windows it checks neither: the file is in the user's profile directory, which other
+// users cannot access.
 func (d *Dir) ReadSecret(name string, limit int64) ([]byte, error) {
 	f, info, err := d.OpenFile(name)
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
-	if err := checkPrivate(info); err != nil {
-		err = fmt.Errorf("%s: %w", d.Path(name), err)
-		if owned(info) {
-			return nil, sources.WithHint(err, "run chmod 600 %s", d.Path(name))
-		}
-		return nil, sources.WithHint(err, "remove it: larder creates a new one")
+	path, mode := d.Path(name), info.Mode().Perm()
+	switch {
+	case !owned(info):
+		return nil, sources.WithHint(fmt.Errorf("%s: another user owns it", path), "remove it: larder creates a new one")
+	case hasModes && mode&0o077 != 0:
+		err := fmt.Errorf("%s: its mode %#o lets other users read or write it", path, mode)
+		return nil, sources.WithHint(err, "run chmod 600 %s", path)
 	}
-	return readAll(f, info, d.Path(name), limit)
+	return readAll(f, info, path, limit)
 }
 
 // KeepSecret creates a file that only this user may read, and returns its

@@ -3,7 +3,6 @@ package disk
 import (
 	"errors"
 	"io/fs"
-	"os"
 	"time"
 )
 
@@ -90,13 +89,6 @@ func (d *Dir) admit() {
 			return
 		}
 		time.Sleep(regrown)
-	}
-}
-
-// admitLock gives an open lock file its mode, see [Dir.admit].
-func (d *Dir) admitLock(f *os.File, info fs.FileInfo) {
-	if mode := d.lockMode(); mode&^info.Mode() != 0 && isSole(f) {
-		_ = f.Chmod(info.Mode().Perm() | mode)
 	}
 }
 
