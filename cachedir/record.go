@@ -110,7 +110,10 @@ func (d *Dir) recall(id sources.PackageID, dir string, ledgers ...*ledger) (reco
 			if err := d.letExecute(id, dir, r); err != nil {
 				return record{}, err
 			}
-			d.noteUse(l, id)
+			now := d.opts.Now()
+			if l == d.ledger && d.inside && d.readOnly == nil && now.Sub(d.lastUse(id)) > time.Hour {
+				_ = d.state.Touch(lockPath(id), now) // the last use, at most once an hour
+			}
 			return r, nil
 		}
 	}
@@ -124,14 +127,6 @@ func recordOf(l *ledger, id sources.PackageID, marks []mark) (record, bool) {
 		return record{}, false
 	}
 	return r, true
-}
-
-// noteUse records that a package is used, at most once an hour.
-func (d *Dir) noteUse(l *ledger, id sources.PackageID) {
-	now := d.opts.Now()
-	if l == d.ledger && d.inside && d.readOnly == nil && now.Sub(d.lastUse(id)) > time.Hour {
-		_ = d.state.Touch(lockPath(id), now)
-	}
 }
 
 // lastUse returns when a package was last used: when a user of the cache last did or, as long as that is not known,

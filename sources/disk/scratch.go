@@ -42,12 +42,6 @@ func (d *Dir) Scratch(prefix string) (*Scratch, error) {
 
 const nameLength = 12 // characters of [rand.Text] after the prefix
 
-// isScratch reports whether [Dir.Scratch] could have generated the name.
-func isScratch(name, prefix string) bool {
-	letters, ok := strings.CutPrefix(name, prefix)
-	return ok && len(letters) == nameLength && isRandom(letters)
-}
-
 // isRandom reports whether [rand.Text] could have generated the letters.
 func isRandom(letters string) bool {
 	return strings.Trim(letters, "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567") == ""
@@ -184,7 +178,8 @@ func (d *Dir) sweepAll(prefix string, mine fs.FileInfo, now time.Time, warn func
 		return
 	}
 	for _, e := range entries {
-		if !e.IsDir() || !isScratch(e.Name(), prefix) {
+		letters, ok := strings.CutPrefix(e.Name(), prefix)
+		if !e.IsDir() || !ok || len(letters) != nameLength || !isRandom(letters) {
 			continue
 		}
 		if err := d.unlessMissing(d.sweep(e.Name(), mine, now)); err != nil {

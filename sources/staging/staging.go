@@ -90,7 +90,10 @@ func (s *Stage) Write(p []byte) (int, error) {
 	}
 	n, err := s.file.Write(p)
 	if s.size += int64(n); s.note != "" && s.size >= worth {
-		s.writeNote()
+		if s.want != "" { // without the note, the file cannot be resumed
+			_ = s.kept.WriteVia(s.work, s.key+noteSuffix, []byte(s.want+"\n"+s.note), disk.Lazily)
+		}
+		s.note = ""
 	}
 	if err == nil {
 		err = s.tell()
@@ -221,14 +224,6 @@ func (s *Stage) readNote() string {
 		return ""
 	}
 	return note
-}
-
-// writeNote writes the note. Without it the file cannot be resumed.
-func (s *Stage) writeNote() {
-	if s.want != "" {
-		_ = s.kept.WriteVia(s.work, s.key+noteSuffix, []byte(s.want+"\n"+s.note), disk.Lazily)
-	}
-	s.note = ""
 }
 
 func (s *Stage) dropNote() {
