@@ -103,7 +103,7 @@ func (m *Mirror) pushEvidence(ctx context.Context, r Repository, of v1.Descripto
 	manifest.Annotations = map[string]string{v1.AnnotationCreated: time.Now().UTC().Format(time.RFC3339Nano)}
 	for i, name := range evidence.Names {
 		b := small("application/octet-stream", files[i])
-		if err := m.push(ctx, r, "", b, nil); err != nil {
+		if err := m.push(ctx, r, b, nil); err != nil {
 			return err
 		}
 		b.Annotations, b.Data = map[string]string{v1.AnnotationTitle: name}, files[i]

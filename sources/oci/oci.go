@@ -42,8 +42,6 @@ type Mirror struct {
 
 	mu      sync.Mutex
 	remotes map[Repository]*remote.Repository
-
-	archived sources.Memo[string, Repository] // where an archive was stored first, by REGISTRY@DIGEST
 }
 
 // New returns the mirror with a template. All mirrors with the same client must have the same access.

@@ -64,27 +64,10 @@ func (m *Mirror) Upload(
 		return err
 	}
 	layer, manifest := a.manifest()
-	if err := m.pushArchive(ctx, r, blob{layer, archive}, sent); err != nil {
+	if err := m.push(ctx, r, blob{layer, archive}, sent); err != nil {
 		return err
 	}
 	return m.pushManifest(ctx, r, manifest, "")
-}
-
-// pushArchive stores an archive. Both registries of the engines have many providers with the same archives: those that
-// push one to a registry wait for the first, so that the registry mounts it in the other repositories.
-func (m *Mirror) pushArchive(ctx context.Context, r Repository, b blob, sent func(int64)) error {
-	mine, key := false, r.Registry+"@"+b.Digest.String()
-	from, err := m.archived.Get(ctx, key, func() (Repository, error) {
-		mine = true
-		return r, m.push(ctx, r, "", b, sent)
-	})
-	switch {
-	case !mine:
-		return m.push(ctx, r, from.Name, b, sent)
-	case err != nil:
-		m.archived.Forget(key)
-	}
-	return err
 }
 
 // Put changes a version in the repository of a provider, as the Mirror has read it last. The packages to add have been
@@ -269,7 +252,7 @@ func (m *Mirror) Lease(ctx context.Context, p sources.Provider) (text string, er
 func (m *Mirror) SetLease(ctx context.Context, p sources.Provider, text string) error {
 	r, err := m.repository(p)
 	if err == nil {
-		err = m.push(ctx, r, "", blob{v1.DescriptorEmptyJSON, bytes.NewReader(v1.DescriptorEmptyJSON.Data)}, nil)
+		err = m.push(ctx, r, blob{v1.DescriptorEmptyJSON, bytes.NewReader(v1.DescriptorEmptyJSON.Data)}, nil)
 	}
 	if err == nil {
 		manifest := newManifest(typeLease, v1.DescriptorEmptyJSON)

@@ -13,7 +13,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -322,47 +321,6 @@ func TestLease(t *testing.T) {
 	sourcetest.Expect(t, err == nil && len(l.Versions) == 1, "versions %v, %v", l.Versions, err)
 }
 
-// A process sends an archive of several repositories once to a registry that can mount it, and otherwise to each of them.
-func TestMounts(t *testing.T) {
-	for _, refuses := range []int{0, http.StatusAccepted, http.StatusForbidden} {
-		w := sourcetest.New(t)
-		var sent atomic.Int64 // bytes of blobs
-		wrap(w, func(rw http.ResponseWriter, r *http.Request, next http.Handler) {
-			mounts := r.Method == http.MethodPost && r.URL.Query().Has("mount")
-			switch {
-			case mounts && refuses == http.StatusForbidden:
-				refuse(refuses, "DENIED", "not from there")(rw, r)
-				return
-			case mounts && refuses != 0:
-				r.URL.RawQuery = ""
-			case r.Method == http.MethodPut && strings.Contains(r.URL.Path, "/blobs/"):
-				sent.Add(r.ContentLength)
-			}
-			next.ServeHTTP(rw, r)
-		})
-		a, times := added("linux_amd64", 3<<20), int64(2)
-		if refuses != 0 {
-			times = 3
-		}
-		var done atomic.Int64
-		put := func(p *pusher, host string) {
-			id := sourcetest.Address(t, host+"/acme/widget")
-			sent := func(n int64) { done.Add(n) }
-			check(t, put(t, p.Mirror, id, sourcetest.Number(t, "1.0.0"), oci.Change{Add: []oci.Added{a}}, sent))
-		}
-		p, another := newPusher(t, w, oci.Access{}), newPusher(t, w, oci.Access{})
-		var both sync.WaitGroup
-		for _, host := range []string{"registry.opentofu.org", "registry.terraform.io"} {
-			both.Go(func() { put(p, host) })
-		}
-		both.Wait()
-		put(another, "example.com")
-		sourcetest.Equal(t, sent.Load()/a.Size, times, "archives sent with refusal", refuses)
-		sourcetest.Equal(t, done.Load(), 3*a.Size, "reported bytes with refusal", refuses)
-		sourcetest.EqualSlices(t, p.archives(), texts(a), "archives")
-	}
-}
-
 // Other referrers of an index, such as signatures of containers, don't hide its evidence.
 func TestOtherReferrers(t *testing.T) {
 	w := sourcetest.New(t)
@@ -388,8 +346,8 @@ func TestOtherReferrers(t *testing.T) {
 	sourcetest.Expect(t, err == nil && got.Signed != nil, "%v, %v", got, err)
 }
 
-// Where each repository has a user of its own, the token server refuses a token to mount from another repository. The
-// longest base of an authorizer applies, also if a repository is below another one.
+// Where each repository has a user of its own, the token server refuses a token for another repository. The longest base of
+// an authorizer applies, also if a repository is below another one.
 func TestUsersOfRepositories(t *testing.T) {
 	w := sourcetest.New(t)
 	wrap(w, func(rw http.ResponseWriter, r *http.Request, next http.Handler) {

@@ -70,9 +70,9 @@ func encode(mediaType, artifactType string, manifest any) blob {
 	return b
 }
 
-// push stores a blob in a repository, unless it is there, by mounting it from another one if that has a name. Sent is
-// called with the number of bytes that are done; it may be nil.
-func (m *Mirror) push(ctx context.Context, r Repository, from string, b blob, sent func(int64)) error {
+// push stores a blob in a repository, unless it is there. Sent is called with the number of bytes that are done; it may be
+// nil.
+func (m *Mirror) push(ctx context.Context, r Repository, b blob, sent func(int64)) error {
 	isThere, blobs := false, m.remote(r).Blobs()
 	err := m.call(ctx, r.at("blobs/uploads/"), sent, func(ctx context.Context) (err error) {
 		isThere, err = blobs.Exists(ctx, b.Descriptor)
@@ -81,18 +81,6 @@ func (m *Mirror) push(ctx context.Context, r Repository, from string, b blob, se
 		}
 		if isThere || err != nil {
 			return err
-		}
-		if from != "" && from != r.Name {
-			isThere = true
-			err = m.remote(r).Mount(ctx, b.Descriptor, from, func() (io.ReadCloser, error) {
-				isThere = false // the registry doesn't mount it
-				return b.open(), nil
-			})
-			refused := errors.As(err, new(*errcode.ErrorResponse)) || errors.Is(err, fetch.ErrUnauthorized)
-			if !refused || !isThere {
-				return err
-			}
-			isThere = false
 		}
 		return blobs.Push(ctx, b.Descriptor, b.open())
 	})

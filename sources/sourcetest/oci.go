@@ -42,18 +42,11 @@ func (s *Server) Template() string { return s.Host + "/" + OCI + "/${hostname}/$
 // ociHandler serves an OCI registry from memory.
 func ociHandler(s *Server) http.Handler {
 	// Without referrers, the handler answers requests for them as registries without that API.
-	b := &blobs{}
-	handler := registry.New(registry.WithReferrersSupport(true), registry.WithBlobHandler(b),
+	handler := registry.New(registry.WithReferrersSupport(true), registry.WithBlobHandler(&blobs{}),
 		registry.Logger(log.New(io.Discard, "", 0)))
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		query, to := r.URL.Query(), strings.TrimSuffix(strings.TrimPrefix(r.URL.Path, "/v2/"), "/blobs/uploads/")
 		r.URL.Host = "" // as in requests over a connection, because names of repositories begin with it
-		if r.Method != http.MethodPost || !b.mount(query.Get("mount"), query.Get("from"), to) {
-			handler.ServeHTTP(w, r)
-			return
-		}
-		w.Header().Set("Location", "/v2/"+to+"/blobs/"+query.Get("mount"))
-		w.WriteHeader(http.StatusCreated)
+		handler.ServeHTTP(w, r)
 	})
 }
 
@@ -77,15 +70,6 @@ func (b *blobs) Put(_ context.Context, repository string, h v1.Hash, body io.Rea
 		b.Store(strings.TrimSuffix(repository, "/blobs")+"@"+h.String(), data)
 	}
 	return err
-}
-
-// mount puts a blob of a repository into another one, and reports whether the first one has it.
-func (b *blobs) mount(digest, from, to string) bool {
-	data, ok := b.Load(from + "@" + digest)
-	if ok {
-		b.Store(to+"@"+digest, data)
-	}
-	return ok
 }
 
 // PushOCI publishes packages in the OCI registry, with the requests that the documentation of OpenTofu describes, and
