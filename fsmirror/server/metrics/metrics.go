@@ -8,8 +8,6 @@ import (
 	"bytes"
 	"fmt"
 	"net/http"
-	"sync"
-	"time"
 
 	"github.com/VictoriaMetrics/metrics"
 
@@ -17,16 +15,7 @@ import (
 )
 
 // Metrics are the counters of a server. They are an [http.Handler].
-type Metrics struct {
-	set *metrics.Set
-
-	mu   sync.Mutex
-	text []byte // which many clients may be receiving
-	made time.Time
-}
-
-// textFor is how long the text stays the same for all clients.
-const textFor = time.Second
+type Metrics struct{ set *metrics.Set }
 
 // durations are the bounds of the histogram, in seconds: documents take milliseconds, and archives up to minutes.
 var durations = []float64{0.001, 0.01, 0.1, 1, 10, 60, 600}
@@ -77,18 +66,8 @@ func (m *Metrics) fetched(result string) *metrics.Counter {
 func (m *Metrics) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
 	w.Header().Set("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
 	w.Header().Set("Cache-Control", "no-store")
-	_, _ = w.Write(m.current()) // the client may be gone
-}
-
-// current returns the text, which is not changed after that.
-func (m *Metrics) current() []byte {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if time.Since(m.made) >= textFor {
-		var b bytes.Buffer
-		m.set.WritePrometheus(&b)
-		metrics.WriteProcessMetrics(&b)
-		m.text, m.made = b.Bytes(), time.Now()
-	}
-	return m.text
+	var b bytes.Buffer // the library writes some lines one by one
+	m.set.WritePrometheus(&b)
+	metrics.WriteProcessMetrics(&b)
+	_, _ = w.Write(b.Bytes()) // the client may be gone
 }

@@ -2,11 +2,9 @@ package metrics_test
 
 import (
 	"errors"
-	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/larder-cli/larder/fsmirror/server"
@@ -45,31 +43,4 @@ func TestMetrics(t *testing.T) {
 	} {
 		sourcetest.Expect(t, strings.Contains(text, line+"\n"), "no %s in:\n%s", line, text)
 	}
-}
-
-// Clients that receive the metrics at the same time share one text.
-func TestTextIsShared(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		m := metrics.New("1.2.3")
-		texts := map[*byte]bool{}
-		get := func() { m.ServeHTTP(taker{httptest.NewRecorder(), texts}, nil) }
-		for range 100 {
-			get()
-		}
-		sourcetest.Expect(t, len(texts) == 1, "%d texts", len(texts))
-		time.Sleep(time.Second)
-		get()
-		sourcetest.Expect(t, len(texts) == 2, "%d texts after a second", len(texts))
-	})
-}
-
-// A taker notes where the texts are that it gets.
-type taker struct {
-	http.ResponseWriter
-	texts map[*byte]bool
-}
-
-func (r taker) Write(p []byte) (int, error) {
-	r.texts[&p[0]] = true
-	return len(p), nil
 }
