@@ -108,7 +108,9 @@ func (m *Mirror) Package(ctx context.Context, id sources.PackageID) (sources.Pac
 	if err != nil {
 		return sources.Package{}, &sources.PackageError{ID: id, Source: m.String(), Err: err}
 	}
-	pkg := sources.Package{ID: id, Location: location, Source: m.String(), Kind: sources.FromFilesystem, CheckedOut: m.opts.Confined}
+	pkg := sources.Package{
+		ID: id, Location: location, Source: m.String(), Kind: sources.FromFilesystem, CheckedOut: m.opts.Confined,
+	}
 	if location.Archive == "" {
 		return pkg, nil
 	}

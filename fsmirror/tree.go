@@ -304,5 +304,6 @@ func real(path string) (string, error) {
 
 // stray records an ignored file or directory.
 func (s *scanner) stray(at *place, reason string, args ...any) {
-	s.tree.strays = append(s.tree.strays, Stray{Path: at.path, Reason: fmt.Sprintf(reason, args...), provider: at.provider})
+	reason = fmt.Sprintf(reason, args...)
+	s.tree.strays = append(s.tree.strays, Stray{Path: at.path, Reason: reason, provider: at.provider})
 }

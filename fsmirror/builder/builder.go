@@ -9,9 +9,9 @@
 //	HOST/NAMESPACE/TYPE/VERSION/OS_ARCH/                              unpacked
 //	HOST/NAMESPACE/TYPE/index.json, VERSION.json                      index of the packed packages
 //	PUNYCODE/NAMESPACE/TYPE/index.json, VERSION.json                  the same, for hosts that are not ASCII
-//	index.html                                                        page for people, if larder mirror sync --html has written it once
+//	index.html                                                        page for people, if it was requested once
 //	.larder/evidence/HOST/NAMESPACE/TYPE/VERSION/                     evidence
-//	.larder/ledger/                                                   the records, if several machines share the record key
+//	.larder/ledger/                                                   the records, if machines share the record key
 //	.larder/removed/                                                  which packages were removed for good
 //	.larder/mirror.lock                                               locked by the process that writes
 //	.larder/unsettled                                                 exists until everything is on the disk
@@ -36,10 +36,9 @@
 //
 // # Records
 //
-// The records are a [store.Ledger] in the user's state directory. The hashes of a package are recorded with the fingerprint of its files: size,
-// modification time and, except on Windows, inode and change time, see [disk.Print].
-// While the fingerprint matches, the package is not read again. A lost or wrong
-// record costs one rehash.
+// The records are a [store.Ledger] in the user's state directory. The hashes of a package are recorded with the
+// fingerprint of its files: size, modification time and, except on Windows, inode and change time, see [disk.Print].
+// While the fingerprint matches, the package is not read again. A lost or wrong record costs one rehash.
 package builder
 
 import (

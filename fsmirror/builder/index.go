@@ -151,7 +151,7 @@ type plan struct {
 // An indexing determines what the index names: all archives that can be read.
 type indexing struct {
 	without map[fsmirror.Package]bool // except these
-	keep    bool                      // and present entries: of damaged archives, and of others than packages of the mirror
+	keep    bool                      // and present entries, of damaged archives and of no packages of the mirror
 
 	// Look returns the record of an archive. Nil is [Builder.look].
 	look func(context.Context, fsmirror.Package) (record, error)

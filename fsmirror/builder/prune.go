@@ -19,7 +19,7 @@ import (
 // A Policy selects packages for removal: those that nothing requires. If it has
 // limits, packages within a limit stay.
 type Policy struct {
-	Locked    func(sources.PackageID) bool // reports whether a lock file or a root module selects the package; nil if none does
+	Locked    func(sources.PackageID) bool // reports whether a lock file or a root module selects it; nil if none does
 	KeepLast  int                          // keep this many versions of each provider: the newest for each platform
 	OlderThan time.Duration                // keep packages that have been there for less time; 0 means no limit
 }

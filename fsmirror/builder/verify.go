@@ -141,8 +141,8 @@ func (v *verifier) subject(e Entry) store.Subject {
 	return s
 }
 
-// done adds a package with the results of verifying it, and records what was proved about a sound package, so that later
-// commands know it.
+// done adds a package with the results of verifying it, and records what was proved about a sound package, so that
+// later commands know it.
 func (v *verifier) done(e Entry, read record, result store.Verified) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -345,10 +345,10 @@ func Unpacked(f *store.Finding) bool { return f.Package != nil && f.Path == f.Pa
 // packages are being stored.
 func (b *Builder) StoreAs(unpacked bool) { b.opts.Unpacked = unpacked }
 
-// Doubt makes the Builder read a damaged package again, even if its fingerprint matches its record. Until the package is
-// replaced, Finish keeps its entry in the index. Doubt returns the hashes that the package had, from its record, or else
-// from its signed checksums or the index. For an archive, it returns only the checksum, because a damaged archive may
-// still have the same contents.
+// Doubt makes the Builder read a damaged package again, even if its fingerprint matches its record. Until the package
+// is replaced, Finish keeps its entry in the index. Doubt returns the hashes that the package had, from its record, or
+// else from its signed checksums or the index. For an archive, it returns only the checksum, because a damaged archive
+// may still have the same contents.
 func (b *Builder) Doubt(id sources.PackageID) []sources.Hash {
 	at := b.place(id, b.opts.Unpacked)
 	b.mu.Lock()

@@ -162,7 +162,8 @@ func contentsOf(
 	for _, found := range slices.CompactFunc(packages, func(a, b fsmirror.Package) bool { return a.ID == b.ID }) {
 		switch {
 		case found.ID.Provider.BuiltIn(), found.ID.Provider.Legacy(): // engines install none from a mirror
-			warn(&sources.PackageError{ID: found.ID, Err: errors.New("not in the bundle: no module can require a provider with this address")})
+			err := errors.New("not in the bundle: no module can require a provider with this address")
+			warn(&sources.PackageError{ID: found.ID, Err: err})
 			continue
 		case found.Unpacked():
 			unpacked = append(unpacked, found.ID)
@@ -242,7 +243,7 @@ func WriteFile(ctx context.Context, file string, m Manifest, report func(done, o
 		return c, err
 	}
 	c = Created{Size: l.size, Manifest: m, Private: m.private()}
-	if info, err := os.Lstat(file); err == nil && !info.Mode().IsRegular() { // such as a device, which must not be replaced
+	if info, err := os.Lstat(file); err == nil && !info.Mode().IsRegular() { // a device must not be replaced
 		err := fmt.Errorf("%s already exists, and is not a file", file)
 		if info.IsDir() {
 			err = fmt.Errorf("%s is a directory, not a file", file)
@@ -290,7 +291,8 @@ func isAt(ctx context.Context, t *disk.Temp, in *disk.Dir, name string) bool {
 // explain adds a hint to an error of writing a bundle.
 func explain(err error) error {
 	if disk.IsTooLarge(err) {
-		return sources.WithHint(err, "the file system cannot hold files of this size (FAT stops at 4 GiB): write the bundle elsewhere, and cut it with split -b 4000M FILE; cat joins the pieces")
+		return sources.WithHint(err, "the file system cannot hold files of this size (FAT stops at 4 GiB): "+
+			"write the bundle elsewhere, and cut it with split -b 4000M FILE; cat joins the pieces")
 	}
 	return disk.Explain(err, "the bundle")
 }

@@ -147,7 +147,8 @@ func (g *gathering) entry(ctx context.Context, name, link string, above []string
 	case info.IsDir():
 		return g.dir(ctx, name, at, above)
 	case g.left == len(g.files):
-		return sources.WithHint(fmt.Errorf("%s: more than %d files in modules", g.base, maxFiles), "create several bundles, each for some of the root modules")
+		return sources.WithHint(fmt.Errorf("%s: more than %d files in modules", g.base, maxFiles),
+			"create several bundles, each for some of the root modules")
 	}
 	f, err := readFile(ctx, name, at)
 	f.Executable = info.Mode()&0o111 != 0

@@ -106,8 +106,8 @@ func (p Package) MarshalJSON() ([]byte, error) {
 	if p.Size != 0 {
 		path = p.Path()
 	}
-	id := p.ID
-	return json.Marshal(packageDocument{id.Provider.String(), id.Version.String(), id.Platform.String(), path, plainPackage(p)})
+	provider, version, platform := p.ID.Provider.String(), p.ID.Version.String(), p.ID.Platform.String()
+	return json.Marshal(packageDocument{provider, version, platform, path, plainPackage(p)})
 }
 
 // UnmarshalJSON implements [json.Unmarshaler].

@@ -22,7 +22,9 @@ type Verification struct {
 // Verify reads the bundle in a file. The error is the reason why it could not read it.
 // Problems in the bundle are findings, not errors. Report, which may be nil, is called with
 // the progress in bytes.
-func Verify(ctx context.Context, file string, by sources.Judge, report func(done, of int64)) (v Verification, err error) {
+func Verify(
+	ctx context.Context, file string, by sources.Judge, report func(done, of int64),
+) (v Verification, err error) {
 	b, err := Open(file)
 	if err != nil {
 		err = v.note(err)

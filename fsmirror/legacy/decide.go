@@ -48,10 +48,12 @@ func (s *search) decide(c clues, found Candidate) (err error) {
 	}
 	if base := filepath.Base(found.Path); found.Kind == Executable && !sources.NamesExecutable(base, id.Provider.Type) {
 		err := fmt.Errorf("engines would not find %s in a file of this name", id.Provider)
-		return sources.WithHint(err, "copy it to a file called %s%s_v%s, and import that", sources.FilePrefix, id.Provider.Type, id.Version)
+		name := fmt.Sprintf("%s%s_v%s", sources.FilePrefix, id.Provider.Type, id.Version)
+		return sources.WithHint(err, "copy it to a file called %s, and import that", name)
 	}
 	if c.typ != "" && c.typ != id.Provider.Type {
-		err := fmt.Errorf("%s: its name is that of the provider type %q, and --as has %q", found.Path, c.typ, id.Provider.Type)
+		const form = "%s: its name is that of the provider type %q, and --as has %q"
+		err := fmt.Errorf(form, found.Path, c.typ, id.Provider.Type)
 		s.found.Warnings = append(s.found.Warnings, err)
 	}
 	if before := s.first[id]; before != "" {

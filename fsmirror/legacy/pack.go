@@ -50,7 +50,9 @@ func (c Candidate) Put(ctx context.Context, to Store) (s sources.Stored, err err
 }
 
 // fetch opens the candidate's archive, or packs the candidate into the stage.
-func (c Candidate) fetch(ctx context.Context, stage sources.Stage) (from sources.Payload, by sources.Provenance, err error) {
+func (c Candidate) fetch(
+	ctx context.Context, stage sources.Stage,
+) (from sources.Payload, by sources.Provenance, err error) {
 	by = sources.Provenance{Filename: c.ID.Filename(), Origin: c.Path, Proof: c.Proof}
 	if c.Kind != Archive {
 		from.Hidden = disk.Hidden(c.Path)

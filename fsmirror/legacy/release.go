@@ -36,7 +36,8 @@ func Releases(candidates []Candidate) ([]*Release, error) {
 		if c.Kind != Archive {
 			continue
 		}
-		path := filepath.Join(filepath.Dir(c.Path), fmt.Sprintf("%s%s_%s%s", sources.FilePrefix, c.ID.Provider.Type, c.ID.Version, sumsSuffix))
+		name := fmt.Sprintf("%s%s_%s%s", sources.FilePrefix, c.ID.Provider.Type, c.ID.Version, sumsSuffix)
+		path := filepath.Join(filepath.Dir(c.Path), name)
 		at := slices.IndexFunc(all, func(r *Release) bool { return r.SumsPath == path && r.Release == c.ID.Release() })
 		if at < 0 {
 			r := &Release{Release: c.ID.Release(), SumsPath: path}

@@ -83,8 +83,8 @@ func (s *search) problem(path string, err error) {
 	}
 }
 
-// file examines a file. It is a package if it has the name of a provider's executable or of a published archive, or if it
-// was given and the options describe it.
+// file examines a file. It is a package if it has the name of a provider's executable or of a published archive, or if
+// it was given and the options describe it.
 func (s *search) file(path string, given bool) {
 	base, found := filepath.Base(path), Candidate{Kind: Executable, Path: path}
 	c, named := parseExecutableName(base)
@@ -129,7 +129,8 @@ func (s *search) checkArchive(f io.ReaderAt, size int64, typ string) error {
 	files, err := archive.Files(f, size)
 	if err == nil && !slices.ContainsFunc(files, func(f *zip.File) bool { return sources.NamesExecutable(f.Name, typ) }) {
 		err = fmt.Errorf("no executable in it is named %s, %[1]s_… or %[1]s.…", sources.FilePrefix+typ)
-		err = sources.WithHint(err, "larder imports archives unchanged: to give the provider another name, unpack the archive and import the executable")
+		err = sources.WithHint(err, "larder imports archives unchanged: to give the provider another name, "+
+			"unpack the archive and import the executable")
 	}
 	return err
 }

@@ -58,7 +58,8 @@ type networkBrowser struct{ *netmirror.Mirror }
 func (b *networkBrowser) Hostless() bool { return false }
 
 func (b *networkBrowser) Providers(context.Context) ([]sources.Provider, error) {
-	return nil, sources.WithHint(ErrUnlisted, "network mirrors don't list their providers: add their addresses, such as hashicorp/aws")
+	return nil, sources.WithHint(ErrUnlisted,
+		"network mirrors don't list their providers: add their addresses, such as hashicorp/aws")
 }
 
 // BrowseBucket returns the providers in a bucket, whose documents m reads.

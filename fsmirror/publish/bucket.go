@@ -221,8 +221,8 @@ func (s *bucketShelf) check(v sources.Version, doc fsmirror.Document) error {
 	return nil
 }
 
-// evidenceDir returns the directory of evidence for a release, with a slash. Each evidence has a directory of its own, so
-// that a document never refers to files that another program has replaced.
+// evidenceDir returns the directory of evidence for a release, with a slash. Each evidence has a directory of its own,
+// so that a document never refers to files that another program has replaced.
 func evidenceDir(of sources.Release, at *evidence.Location) string {
 	sum := sha256.Sum256(fmt.Append(nil, at.SHA256)) // which is sorted
 	return path.Join(evidence.Path(of.Provider, of.Version), hex.EncodeToString(sum[:8])) + "/"

@@ -47,8 +47,8 @@ func equal(a, b *sources.Signed) bool {
 	return evidence.Digest(a) == evidence.Digest(b) && (a == nil || a.Origin == b.Origin)
 }
 
-// better reports whether evidence is worth more than other evidence, or than none, for one of the archives, and less for
-// none of them.
+// better reports whether evidence is worth more than other evidence, or than none, for one of the archives, and less
+// for none of them.
 func (p *pusher) better(
 	ctx context.Context, r sources.Release, archives map[sources.Platform]sources.Hash, s, than *sources.Signed,
 ) (more bool) {
@@ -73,8 +73,8 @@ func (p *pusher) better(
 	return more
 }
 
-// signed returns the evidence for a release to which a document in a bucket refers, or nil if there is none that can be read. It is only
-// read if the mirror has other evidence.
+// signed returns the evidence for a release to which a document in a bucket refers, or nil if there is none that can be
+// read. It is only read if the mirror has other evidence.
 func (s *bucketShelf) signed(ctx context.Context, r Release, doc fsmirror.Document) (*sources.Signed, error) {
 	if r.Signed == nil || doc.Larder == nil || doc.Larder.Evidence == nil {
 		return nil, nil

@@ -46,7 +46,8 @@ func (o *OCI) Check(releases []Release) error {
 			continue // Put returns the error
 		}
 		if other, ok := first[at]; ok && other != r.Provider {
-			return sources.WithHint(fmt.Errorf("%s and %s would both be in %s", other, r.Provider, at), "add ${hostname}, ${namespace} or ${type} to the template")
+			return sources.WithHint(fmt.Errorf("%s and %s would both be in %s", other, r.Provider, at),
+				"add ${hostname}, ${namespace} or ${type} to the template")
 		}
 		first[at] = r.Provider
 	}

@@ -91,9 +91,9 @@ type Options struct {
 	Replace bool // replace archives that differ
 	DryRun  bool
 
-	// Prune reports whether a package of one of the providers may be removed, because the mirror doesn't have it. It is only
-	// called for packages that are not to be stored. Nil removes none. After an error about a provider, nothing of it is
-	// removed.
+	// Prune reports whether a package of one of the providers may be removed, because the mirror doesn't have it. It is
+	// only called for packages that are not to be stored. Nil removes none. After an error about a provider, nothing of it
+	// is removed.
 	Prune func(sources.PackageID) bool
 
 	Judge  trust.Judge          // decides which evidence is better
@@ -178,8 +178,8 @@ func (j *job) totals() (all totals) {
 	return all
 }
 
-// Push stores the packages and the evidence of a mirror that a target lacks. If some packages fail, it stores the others and
-// returns all errors. An interrupted Push leaves a valid target, and the next one continues.
+// Push stores the packages and the evidence of a mirror that a target lacks. If some packages fail, it stores the
+// others and returns all errors. An interrupted Push leaves a valid target, and the next one continues.
 func Push(ctx context.Context, to Target, releases []Release, opts Options) (Result, error) {
 	if err := to.Check(releases); err != nil {
 		return Result{}, err
@@ -260,7 +260,8 @@ func each[T any](p *pusher, ctx context.Context, items []T, f func(int)) {
 	_ = group.Wait()
 }
 
-// plan compares the releases of a provider with the target, and those that the mirror doesn't have if they may be removed.
+// plan compares the releases of a provider with the target, and those that the mirror doesn't have if they may be
+// removed.
 func (p *pusher) plan(ctx context.Context, j *job) (in Shelf) {
 	before := j.totals().bytes
 	all := slices.Clone(j.releases)
@@ -332,7 +333,8 @@ func (p *pusher) compare(ctx context.Context, in Shelf, r Release) (one plan) {
 	return one
 }
 
-// run does a job while it holds the lease of the provider. It plans again, because another pusher may have had the lease.
+// run does a job while it holds the lease of the provider. It plans again, because another pusher may have had the
+// lease.
 func (p *pusher) run(ctx context.Context, j *job) {
 	if all := j.totals(); !all.stores && !all.removes {
 		return
@@ -393,7 +395,8 @@ func (p *pusher) upload(ctx context.Context, in Shelf, pkg Package) error {
 	return in.Upload(ctx, pkg, archive, func(bytes int64) { p.sent(bytes, 0) })
 }
 
-const hintDiffers = "find out which one is right; --replace replaces the archive there, which breaks lock files that have the hash of that one"
+const hintDiffers = "find out which one is right; " +
+	"--replace replaces the archive there, which breaks lock files that have the hash of that one"
 
 // sent reports progress: bytes that were sent, and bytes that are still to be sent.
 func (p *pusher) sent(bytes, more int64) {

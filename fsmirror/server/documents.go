@@ -107,8 +107,8 @@ func orDamaged(ofUpstream, ofMirror error) error {
 	return ofUpstream
 }
 
-// lacking returns the error for what an answer of this age lacks. Only a new one is certain: upstream may have published
-// it since.
+// lacking returns the error for what an answer of this age lacks. Only a new one is certain: upstream may have
+// published it since.
 func lacking(stale time.Duration) error {
 	if stale == 0 {
 		return sources.ErrNotFound

@@ -98,7 +98,9 @@ func (x *exchange) fail(err error) {
 	}
 	status, told := x.reply(err)
 	h := x.w.Header()
-	for _, name := range []string{"Content-Length", "Content-Encoding", "Etag", "Last-Modified", "Cache-Control", "Content-Disposition"} {
+	for _, name := range []string{
+		"Content-Length", "Content-Encoding", "Etag", "Last-Modified", "Cache-Control", "Content-Disposition",
+	} {
 		h.Del(name)
 	}
 	h.Set("Content-Type", "application/json")
@@ -121,8 +123,8 @@ func (x *exchange) fail(err error) {
 }
 
 // reply returns the status of an answer with an error, and what the client learns: constants, and the names in its own
-// request. The log has the rest, such as paths, the policy, and addresses of upstream. Only what certainly doesn't exist
-// is "not found", because engines then search elsewhere.
+// request. The log has the rest, such as paths, the policy, and addresses of upstream. Only what certainly doesn't
+// exist is "not found", because engines then search elsewhere.
 func (x *exchange) reply(err error) (status int, told string) {
 	refused, known := errors.AsType[*refusal](err)
 	switch {

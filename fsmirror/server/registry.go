@@ -39,9 +39,10 @@ type registryPlatform struct {
 func (x *exchange) registryVersions() error {
 	return x.json(func(ctx context.Context) (any, time.Duration, error) {
 		here, err := x.indexed(x.id.Provider)
-		if asked, askedErr := x.asked(x.r); errors.Is(err, sources.ErrNotFound) && askedErr == nil && asked != x.id.Provider.Host {
+		own := x.id.Provider.Host
+		if asked, askedErr := x.asked(x.r); errors.Is(err, sources.ErrNotFound) && askedErr == nil && asked != own {
 			err = &refusal{http.StatusNotFound, fmt.Sprintf("this server is not the registry of %s", asked),
-				fmt.Errorf("this server is the registry of %s, and the request is for %s", x.id.Provider.Host, asked)}
+				fmt.Errorf("this server is the registry of %s, and the request is for %s", own, asked)}
 		}
 		if err == nil {
 			here, err = x.allowed(ctx, here...)

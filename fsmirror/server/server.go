@@ -78,7 +78,7 @@ type Options struct {
 
 	Tokens      func() Tokens // who may ask; nil means everybody
 	Key         seal.Key      // signs the URLs of archives, where tokens are required
-	Agent       string        // a part of the User-Agent of Upstream's requests, by which the server knows them; may be empty
+	Agent       string        // a part of the User-Agent of Upstream's requests, to recognize them; may be empty
 	BehindProxy bool          // X-Forwarded-For and X-Forwarded-Host are true
 	Host        sources.Host  // whose registry this is; empty means the host of each request
 
@@ -164,8 +164,8 @@ func (s *Server) End() {
 // Remembered returns how many answers of upstream are kept.
 func (s *Server) Remembered() int { return s.listings.size() + s.releases.size() }
 
-// Listed returns when upstream last listed the versions of a provider, and whether it has failed since. The time is zero
-// if it never listed them. Listed doesn't ask.
+// Listed returns when upstream last listed the versions of a provider, and whether it has failed since. The time is
+// zero if it never listed them. Listed doesn't ask.
 func (s *Server) Listed(p sources.Provider) (at time.Time, failed bool) {
 	a := s.listings.last(p)
 	return a.at, a.err != nil && !errors.Is(a.err, sources.ErrNotFound)
@@ -184,7 +184,8 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		panic(http.ErrAbortHandler)
 	}
 	defer s.requests.RUnlock()
-	x := &exchange{Server: s, w: &writer{ResponseWriter: w, control: http.NewResponseController(w)}, r: r, target: parsePath(r.URL)}
+	answer := &writer{ResponseWriter: w, control: http.NewResponseController(w)}
+	x := &exchange{Server: s, w: answer, r: r, target: parsePath(r.URL)}
 	x.host, _ = s.HostOf(r)
 	path := r.URL.EscapedPath() // in which each character is visible and on one line
 	if len(path) > mostPath {

@@ -170,8 +170,8 @@ func forwarded(r *http.Request, what string) string {
 	return strings.TrimSpace(last[strings.LastIndexByte(last, ',')+1:])
 }
 
-// HostOf returns the host under which the client of a request knows the server. The error matches [sources.ErrNotFound] if
-// no provider can have such a host.
+// HostOf returns the host under which the client of a request knows the server. The error matches [sources.ErrNotFound]
+// if no provider can have such a host.
 func (s *Server) HostOf(r *http.Request) (sources.Host, error) {
 	if s.opts.Host != "" {
 		return s.opts.Host, nil

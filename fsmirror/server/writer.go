@@ -19,7 +19,7 @@ func (w *writer) WriteHeader(status int) {
 	if w.status == 0 || w.status < 200 {
 		w.status = status
 	}
-	if status == http.StatusPreconditionFailed { // http.ServeContent leaves the headers of the file, so caches would keep this for others
+	if status == http.StatusPreconditionFailed { // with the headers of the file, so caches would keep this for others
 		w.Header().Set("Cache-Control", "no-store")
 	}
 	if stored := w.Header().Get("Cache-Control"); w.private && stored != "no-store" {

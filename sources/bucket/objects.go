@@ -120,7 +120,8 @@ type sealed struct {
 func (s *sealed) Read(p []byte) (int, error) {
 	n, err := s.Reader.Read(p)
 	s.hash.Write(p[:n])
-	if s.left -= int64(n); s.left == 0 && [sha256.Size]byte(s.hash.Sum(nil)) != s.sum || s.left > 0 && errors.Is(err, io.EOF) {
+	s.left -= int64(n)
+	if s.left == 0 && [sha256.Size]byte(s.hash.Sum(nil)) != s.sum || s.left > 0 && errors.Is(err, io.EOF) {
 		return 0, errors.New("not uploaded: the contents have changed since they were hashed")
 	}
 	return n, err

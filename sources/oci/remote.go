@@ -70,8 +70,8 @@ func encode(mediaType, artifactType string, manifest any) blob {
 	return b
 }
 
-// push stores a blob in a repository, unless it is there. Sent is called with the number of bytes that are done; it may be
-// nil.
+// push stores a blob in a repository, unless it is there. Sent is called with the number of bytes that are done; it may
+// be nil.
 func (m *Mirror) push(ctx context.Context, r Repository, b blob, sent func(int64)) error {
 	isThere, blobs := false, m.remote(r).Blobs()
 	err := m.call(ctx, r.at("blobs/uploads/"), sent, func(ctx context.Context) (err error) {

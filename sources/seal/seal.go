@@ -70,8 +70,8 @@ func (k Key) Check() error {
 	return err
 }
 
-// Derive returns a code for a text, in hexadecimal digits, that only holders of the key can compute. Codes of records are
-// never among them.
+// Derive returns a code for a text, in hexadecimal digits, that only holders of the key can compute. Codes of records
+// are never among them.
 func (k Key) Derive(text string) string {
 	secret, _ := k.find(true) // or this run's
 	mac := hmac.New(sha256.New, secret)
@@ -151,7 +151,8 @@ var ofThisRun = sync.OnceValue(func() []byte {
 })
 
 // A sealed record is a JSON object with these parts around the authentication code, which is the HMAC-SHA256, in
-// hexadecimal, of the record and its subject, and around the record. It has no other form, so opening it takes no parser.
+// hexadecimal, of the record and its subject, and around the record. It has no other form, so opening it takes no
+// parser.
 const head, middle, tail = `{"mac":"`, `","record":`, `}`
 
 func code(secret []byte, about string, record []byte) string {

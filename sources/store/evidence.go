@@ -46,8 +46,8 @@ type Evidence struct {
 	// Before is called before evidence is written. It may be nil.
 	Before func(sources.Release, *sources.Signed) error
 
-	// Denied returns why other users keep this one from writing, so that the package stays without evidence. It returns nil
-	// if that is not the cause of an error. It may be nil.
+	// Denied returns why other users keep this one from writing, so that the package stays without evidence. It returns
+	// nil if that is not the cause of an error. It may be nil.
 	Denied func(error) error
 
 	writing   sync.Mutex
@@ -214,8 +214,8 @@ func (e *Evidence) Proof(id sources.PackageID, f Facts) (sources.Proof, *sources
 	return proof, signed
 }
 
-// IsOlder reports whether the evidence that facts refer to was last written before they were recorded, as far as its time
-// tells. It proves what they say then, or they refer to none.
+// IsOlder reports whether the evidence that facts refer to was last written before they were recorded, as far as its
+// time tells. It proves what they say then, or they refer to none.
 func (e *Evidence) IsOlder(r sources.Release, f Facts, recorded time.Time) bool {
 	if f.Evidence == "" {
 		return !e.Loose && !f.Proof.Signed()
@@ -405,8 +405,8 @@ func Names(in *disk.Dir, name string) (names []string, err error) {
 	return names, err
 }
 
-// Within calls do for a directory in another one, or for that itself if the name is ".". It does nothing if the directory
-// is missing.
+// Within calls do for a directory in another one, or for that itself if the name is ".". It does nothing if the
+// directory is missing.
 func Within(in *disk.Dir, name string, do func(*disk.Dir) error) error {
 	if name == "." {
 		return do(in)

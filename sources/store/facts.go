@@ -1,7 +1,7 @@
-// Package store contains the common parts of all stores of packages: the facts that they
-// record about a package, the evidence for a version, the transaction that adds a
-// package, and the verification of the packages in a store. A store, such as a plugin cache or a mirror, adds a layout: it determines the
-// paths of a package, its record and its lock, and moves the package into place.
+// Package store contains the common parts of all stores of packages: the facts that they record about a package, the
+// evidence for a version, the transaction that adds a package, and the verification of the packages in a store. A
+// store, such as a plugin cache or a mirror, adds a layout: it determines the paths of a package, its record and its
+// lock, and moves the package into place.
 //
 // The caller of a [sources.Tx] verifies new packages, and a [sources.Judge] computes
 // verdicts from evidence.

@@ -20,8 +20,8 @@ func KeyOf(id sources.PackageID) string { return id.Version.String() + "/" + id.
 // Of returns what is known about a package. The error is that of [Ledger.Find].
 func (k Known) Of(id sources.PackageID) (Facts, error) { return k.Find(id.Provider, KeyOf(id)) }
 
-// Keep records facts about a package and returns what is known then. Facts about the same contents that were
-// known before stay if they are worth as much, and so does the time at which the hashes were first recorded. Claims of an
+// Keep records facts about a package and returns what is known then. Facts about the same contents that were known
+// before stay if they are worth as much, and so does the time at which the hashes were first recorded. Claims of an
 // import don't replace verified hashes. [Ledger.Write] writes the facts.
 func (k Known) Keep(judge sources.Judge, id sources.PackageID, f Facts) Facts {
 	worth := func(f Facts) sources.Verdict { return judge.Report(id.Provider, f.Proof).Verdict }

@@ -21,10 +21,10 @@ import (
 	"github.com/larder-cli/larder/sources/seal"
 )
 
-// A Ledger is what this user's Larder has recorded about the packages of a store: an entry of type E for each package, by
-// a key that the store chooses. It has one sealed file for each provider, or one for all, which is read once in a run,
-// or again if there are many, and replaced as a whole. Entries last only for this run if they can't be written. A Ledger
-// is safe for concurrent use.
+// A Ledger is what this user's Larder has recorded about the packages of a store: an entry of type E for each package,
+// by a key that the store chooses. It has one sealed file for each provider, or one for all, which is read once in a
+// run, or again if there are many, and replaced as a whole. Entries last only for this run if they can't be written. A
+// Ledger is safe for concurrent use.
 type Ledger[E any] struct {
 	opts  LedgerOptions
 	mu    sync.Mutex
@@ -34,7 +34,7 @@ type Ledger[E any] struct {
 
 // LedgerOptions configure a Ledger.
 type LedgerOptions struct {
-	Dir      string   // of the files, which need not exist, and may have others; entries last only for this run if it is empty
+	Dir      string   // of the files; it may be missing, or have others; entries last only for this run if it is empty
 	Store    string   // the store, by a name that no other one has
 	Key      seal.Key // authenticates the files
 	ReadOnly bool     // entries last only for this run
@@ -81,8 +81,8 @@ func NewLedger[E any](opts LedgerOptions) *Ledger[E] {
 	return &Ledger[E]{opts: opts, pages: map[sources.Provider]*page[E]{}}
 }
 
-// Find returns an entry. The error matches [sources.ErrNotFound] if there is none, and is another one if the file can't be
-// read.
+// Find returns an entry. The error matches [sources.ErrNotFound] if there is none, and is another one if the file can't
+// be read.
 func (l *Ledger[E]) Find(p sources.Provider, key string) (E, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -156,8 +156,8 @@ func (l *Ledger[E]) Refresh(p sources.Provider) {
 	}
 }
 
-// Write writes the changed entries of a provider, beside those that other processes have written. It leaves a large file
-// that it has just written for a later call: if the process is killed, up to a second's entries are lost.
+// Write writes the changed entries of a provider, beside those that other processes have written. It leaves a large
+// file that it has just written for a later call: if the process is killed, up to a second's entries are lost.
 func (l *Ledger[E]) Write(ctx context.Context, p sources.Provider) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -244,8 +244,8 @@ func (l *Ledger[E]) write(ctx context.Context, p sources.Provider) error {
 	return nil
 }
 
-// removeTemporary removes the temporary files of killed processes, which [disk.Dir.NewTemp] has named. The caller holds the
-// lock.
+// removeTemporary removes the temporary files of killed processes, which [disk.Dir.NewTemp] has named. The caller holds
+// the lock.
 func removeTemporary(dir *disk.Dir) {
 	files, _ := dir.ReadDir()
 	for _, f := range files {
@@ -281,7 +281,7 @@ func (l *Ledger[E]) page(p sources.Provider) *page[E] {
 	}
 	read := &page[E]{entries: map[string]E{}, changed: map[string]bool{}}
 	l.pages[p] = read
-	if l.opts.Open == nil && l.opts.Dir != "" { // most root modules have no records, so opening the directory would be a waste
+	if l.opts.Open == nil && l.opts.Dir != "" { // most root modules have no records, and no directory for them
 		if _, err := os.Lstat(filepath.Join(l.opts.Dir, l.fileOf(p))); errors.Is(err, fs.ErrNotExist) {
 			return read
 		}
@@ -352,7 +352,8 @@ func (l *Ledger[E]) seal(p sources.Provider, f pageFile[E]) ([]byte, error) {
 	return l.opts.Key.Seal(l.subject(p), f)
 }
 
-// in calls do with the directory of the files. It does nothing without a key, and without make if the directory is missing.
+// in calls do with the directory of the files. It does nothing without a key, and without make if the directory is
+// missing.
 func (l *Ledger[E]) in(make bool, do func(*disk.Dir) error) error {
 	if l.opts.Dir == "" || !l.opts.Plain && l.opts.Key.Check() != nil {
 		return nil

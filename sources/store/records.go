@@ -102,9 +102,9 @@ func (r Records) Beside(in *disk.Dir, at string) LedgerOptions {
 	return opts
 }
 
-// Gone returns the names of the directories in r.Dir of stores that no longer exist, and that this user last used before a
-// time: a store may be on a drive that isn't mounted now. If no ledger has the path of a store, its directory only has
-// downloads, and only its age counts.
+// Gone returns the names of the directories in r.Dir of stores that no longer exist, and that this user last used
+// before a time: a store may be on a drive that isn't mounted now. If no ledger has the path of a store, its directory
+// only has downloads, and only its age counts.
 func (r Records) Gone(before time.Time) (names []string, err error) {
 	dir, err := disk.Open(r.Dir)
 	if r.Dir == "" || errors.Is(err, fs.ErrNotExist) {

@@ -40,8 +40,8 @@ type Layout interface {
 	Put(ctx context.Context, f Facts) (sources.Stored, error)
 }
 
-// A Tx is the transaction of any store, see [sources.Tx]. It makes the package in a scratch directory, keeps its evidence
-// and its archive, and lets the layout put it in its place. The store locks the package before.
+// A Tx is the transaction of any store, see [sources.Tx]. It makes the package in a scratch directory, keeps its
+// evidence and its archive, and lets the layout put it in its place. The store locks the package before.
 type Tx struct {
 	Layout   Layout
 	Evidence *Evidence
@@ -194,8 +194,8 @@ func (t *Tx) commit(ctx context.Context, by sources.Provenance) (sources.Stored,
 	return t.Layout.Put(ctx, f)
 }
 
-// dropArchive removes the archive from the stage, and any interrupted download of it. If it came from there, it may be kept
-// among the recent downloads.
+// dropArchive removes the archive from the stage, and any interrupted download of it. If it came from there, it may be
+// kept among the recent downloads.
 func (t *Tx) dropArchive(zh sources.Hash) {
 	switch {
 	case !t.KeepArchive || t.Payload.Local():

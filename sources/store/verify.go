@@ -99,8 +99,9 @@ func (v Verified) Has(kind Kind) bool {
 	return slices.ContainsFunc(v.Findings, func(f *Finding) bool { return f.Kind == kind })
 }
 
-// Verify reads packages concurrently, and compares them with what is recorded about them and with their evidence. Report,
-// which may be nil, is called with the number of bytes read so far, one call at a time. The error is that of ctx.
+// Verify reads packages concurrently, and compares them with what is recorded about them and with their evidence.
+// Report, which may be nil, is called with the number of bytes read so far, one call at a time. The error is that of
+// ctx.
 func (e *Evidence) Verify(ctx context.Context, all []Subject, report func(done, of int64)) error {
 	var done, total int64
 	for _, s := range all {
@@ -175,8 +176,8 @@ func (e *Evidence) verify(ctx context.Context, s Subject, v *Verified) {
 	}
 }
 
-// LetExecute restores the execute permission of the provider in dir, the package id, if it was lost, and warns about that.
-// Engines would install the package, and fail to start the provider. The error is that of [archive.Startable].
+// LetExecute restores the execute permission of the provider in dir, the package id, if it was lost, and warns about
+// that. Engines would install the package, and fail to start the provider. The error is that of [archive.Startable].
 func LetExecute(dir string, id sources.PackageID, warn func(error)) (restored bool, err error) {
 	if err := archive.Startable(dir, id); !errors.Is(err, archive.ErrNotExecutable) {
 		return false, err

@@ -135,7 +135,8 @@ func (a *Authority) make() ([]byte, error) {
 		if short := ip.To4(); short != nil {
 			ip = short
 		}
-		template.PermittedIPRanges = append(template.PermittedIPRanges, &net.IPNet{IP: ip, Mask: net.CIDRMask(len(ip)*8, len(ip)*8)})
+		only := &net.IPNet{IP: ip, Mask: net.CIDRMask(len(ip)*8, len(ip)*8)}
+		template.PermittedIPRanges = append(template.PermittedIPRanges, only)
 	}
 	if len(a.names) == 0 { // otherwise every name would be permitted
 		template.PermittedDNSDomains = []string{noHost}

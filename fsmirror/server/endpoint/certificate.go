@@ -16,8 +16,8 @@ type Certificate struct{ current *Watched[*tls.Certificate] }
 
 const mostPEM = 1 << 20 // in bytes
 
-// Load reads a certificate and its key. When a file changes, both are read again; if that fails, the old certificate stays
-// in use. Warn is called then, and if clients that use the name host, which may be empty, refuse the certificate.
+// Load reads a certificate and its key. When a file changes, both are read again; if that fails, the old certificate
+// stays in use. Warn is called then, and if clients that use the name host, which may be empty, refuse the certificate.
 func Load(cert, key, host string, warn func(error)) (*Certificate, error) {
 	read := func() (*tls.Certificate, error) {
 		pair, err := readPair(cert, key)

@@ -29,8 +29,8 @@ const (
 // what a client takes, and the system needs little memory for clients that take nothing.
 const mostUnsent = 1 << 20
 
-// A budget limits how many connections or requests there are, in all and for each client. So a hostile client leaves half
-// of them to others.
+// A budget limits how many connections or requests there are, in all and for each client. So a hostile client leaves
+// half of them to others.
 type budget struct {
 	most int
 

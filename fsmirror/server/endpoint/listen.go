@@ -69,9 +69,11 @@ func listenHint(address string, err error) error {
 	case err == nil:
 		return nil
 	case errors.Is(err, syscall.EADDRINUSE):
-		return sources.WithHint(fmt.Errorf("another program listens on %s", address), "end it, or choose another address with --listen")
+		return sources.WithHint(fmt.Errorf("another program listens on %s", address),
+			"end it, or choose another address with --listen")
 	case errors.Is(err, fs.ErrPermission):
-		return sources.WithHint(fmt.Errorf("this user may not listen on %s", address), "choose a port from 1024 on with --listen, or let a proxy or systemd listen")
+		return sources.WithHint(fmt.Errorf("this user may not listen on %s", address),
+			"choose a port from 1024 on with --listen, or let a proxy or systemd listen")
 	case other:
 		err = op.Err
 	}
@@ -90,14 +92,18 @@ func Local(l net.Listener) bool {
 	return err == nil && addr.Addr().IsLoopback()
 }
 
-// NewServer returns an HTTP server for a handler that reads no bodies. Client returns the address of the client that made
-// a request. Certificate is nil for plain HTTP.
-func NewServer(h http.Handler, client func(*http.Request) string, certificate func(*tls.ClientHelloInfo) (*tls.Certificate, error)) *http.Server {
+// NewServer returns an HTTP server for a handler that reads no bodies. Client returns the address of the client that
+// made a request. Certificate is nil for plain HTTP.
+func NewServer(
+	h http.Handler, client func(*http.Request) string,
+	certificate func(*tls.ClientHelloInfo) (*tls.Certificate, error),
+) *http.Server {
 	l := &limits{handler: h, client: client, connections: newBudget(mostConnections), requests: newBudget(mostRequests)}
 	s := &http.Server{
 		Handler: l, ConnState: l.changed, ReadHeaderTimeout: headerTime, IdleTimeout: idleTime, MaxHeaderBytes: mostHeader,
 		HTTP2: &http.HTTP2Config{
-			MaxConcurrentStreams: mostStreams, MaxReadFrameSize: leastFrame, MaxReceiveBufferPerConnection: leastWindow, MaxReceiveBufferPerStream: mostBody,
+			MaxConcurrentStreams: mostStreams, MaxReadFrameSize: leastFrame,
+			MaxReceiveBufferPerConnection: leastWindow, MaxReceiveBufferPerStream: mostBody,
 			SendPingTimeout: idleTime / 4, PingTimeout: headerTime, WriteByteTimeout: stallTime,
 		},
 	}

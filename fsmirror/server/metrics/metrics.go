@@ -41,7 +41,8 @@ func (m *Metrics) Watch(s *server.Server) {
 func (m *Metrics) Count(r server.Served) {
 	m.set.GetOrCreateCounter(fmt.Sprintf("larder_requests_total{kind=%q,status=\"%d\"}", r.Kind, r.Status)).Inc()
 	m.set.GetOrCreateCounter(fmt.Sprintf("larder_response_bytes_total{kind=%q}", r.Kind)).AddInt64(r.Bytes)
-	m.set.GetOrCreatePrometheusHistogramExt(fmt.Sprintf("larder_request_duration_seconds{kind=%q}", r.Kind), durations).Update(r.Took.Seconds())
+	took := fmt.Sprintf("larder_request_duration_seconds{kind=%q}", r.Kind)
+	m.set.GetOrCreatePrometheusHistogramExt(took, durations).Update(r.Took.Seconds())
 	if r.Stale {
 		m.set.GetOrCreateCounter("larder_stale_responses_total").Inc()
 	}
