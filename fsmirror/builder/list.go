@@ -25,7 +25,7 @@ type Entry struct {
 	Evidence bool   // there is evidence for its version
 	Origin   string // where it came from; empty if unknown
 
-	Stored sources.Stored // what was proved about it, if requested in [ListOptions]
+	Stored sources.Stored // what was proved about it, by its record and the evidence; zero if it has no record
 	Err    error          // why it could not be hashed again, see [ListOptions]
 
 	at fsmirror.Package
@@ -37,10 +37,6 @@ type ListOptions struct {
 	// look changed since they were recorded, as after copying the mirror. An error of one
 	// of these packages is its Err.
 	Hash, Again bool
-
-	// Proofs requests what was proved about packages with a record, and by the
-	// evidence of those that were hashed.
-	Proofs bool
 
 	// Report is called with the number of bytes processed so far. It may be nil.
 	Report func(done, of int64)
@@ -87,8 +83,6 @@ func (b *Builder) List(ctx context.Context, opts ListOptions) ([]Entry, error) {
 		e.Err = sources.InPackage(e.ID, err)
 		if r.Mark != "" {
 			e.recorded(r)
-		}
-		if opts.Proofs && r.Mark != "" {
 			e.Stored = b.stored(e.at, r)
 		}
 		if done += e.Size; opts.Report != nil {

@@ -37,7 +37,7 @@ type Plan struct {
 
 // PlanPrune returns a plan of the packages to remove.
 func (b *Builder) PlanPrune(ctx context.Context, policy Policy) (*Plan, error) {
-	entries, err := b.List(ctx, ListOptions{Proofs: true})
+	entries, err := b.List(ctx, ListOptions{})
 	if err != nil {
 		return nil, err
 	}
@@ -74,7 +74,7 @@ func (p *Plan) Add(e Entry) {
 func (b *Builder) PlanRemoval(
 	ctx context.Context, archives map[sources.PackageID]sources.Hash,
 ) (*Plan, []sources.PackageID, error) {
-	entries, err := b.List(ctx, ListOptions{Proofs: true})
+	entries, err := b.List(ctx, ListOptions{})
 	if err != nil {
 		return nil, nil, err
 	}

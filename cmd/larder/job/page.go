@@ -30,7 +30,7 @@ func WritePage(ctx context.Context, dir string, requested bool) func(*builder.Bu
 		if !ours && !requested {
 			return nil // the page is not larder's, or it can't be known
 		}
-		entries, err := b.List(ctx, builder.ListOptions{Proofs: true})
+		entries, err := b.List(ctx, builder.ListOptions{})
 		if err != nil || !ours && len(entries) == 0 {
 			return err
 		}

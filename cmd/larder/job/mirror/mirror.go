@@ -83,7 +83,7 @@ func listMirror(
 		return nil, nil, err
 	}
 	defer b.Close() // which keeps what was learned
-	if entries, err = b.List(ctx, builder.ListOptions{Proofs: true, Again: true}); err != nil {
+	if entries, err = b.List(ctx, builder.ListOptions{Again: true}); err != nil {
 		return nil, nil, err
 	}
 	var ids []sources.PackageID

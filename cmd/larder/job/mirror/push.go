@@ -101,7 +101,7 @@ type publishable struct {
 
 // readPublishable reads a mirror, as typed.
 func readPublishable(ctx context.Context, m *site.Root, typed string, patterns []site.Pattern) (*publishable, error) {
-	dir, entries, err := hashed(ctx, m, typed, builder.ListOptions{Again: true, Proofs: true})
+	dir, entries, err := hashed(ctx, m, typed, builder.ListOptions{Again: true})
 	if err != nil {
 		return nil, err
 	}

@@ -34,7 +34,7 @@ func Remove(ctx context.Context, s *site.Site, dir string, typed []string) error
 func planRemoval(
 	ctx context.Context, m *site.Root, b *builder.Builder, dir string, typed []string,
 ) (*builder.Plan, error) {
-	all, err := b.List(ctx, builder.ListOptions{Proofs: true})
+	all, err := b.List(ctx, builder.ListOptions{})
 	if err != nil {
 		return nil, err
 	}

@@ -100,11 +100,11 @@ func (u *upstream) replaceable(e builder.Entry) bool {
 func (u *upstream) keep(ctx context.Context, in *builder.Builder, stored sources.PackageID) error {
 	u.removing.Lock()
 	defer u.removing.Unlock()
-	entries, err := in.List(ctx, builder.ListOptions{})
+	entries, err := in.Entries(ctx)
 	if err != nil || sizeOf(entries) <= u.limit {
 		return err
 	}
-	if entries, err = in.List(ctx, builder.ListOptions{Proofs: true}); err != nil {
+	if entries, err = in.List(ctx, builder.ListOptions{}); err != nil {
 		return err
 	}
 	locked, err := u.locked(ctx)

@@ -99,7 +99,7 @@ func (p *mirrorPage) list(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	entries, err := b.List(ctx, builder.ListOptions{Proofs: true})
+	entries, err := b.List(ctx, builder.ListOptions{})
 	if err = cmp.Or(err, b.Close()); err == nil {
 		entries, err = p.shown(ctx, entries)
 	}
