@@ -2,7 +2,6 @@ package sourcetest
 
 import (
 	"bytes"
-	"context"
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/json"
@@ -15,10 +14,8 @@ import (
 	"os"
 	"path"
 	"strings"
-	"sync"
 
 	"github.com/google/go-containerregistry/pkg/registry"
-	v1 "github.com/google/go-containerregistry/pkg/v1"
 
 	"github.com/larder-cli/larder/sources"
 )
@@ -42,34 +39,11 @@ func (s *Server) Template() string { return s.Host + "/" + OCI + "/${hostname}/$
 // ociHandler serves an OCI registry from memory.
 func ociHandler(s *Server) http.Handler {
 	// Without referrers, the handler answers requests for them as registries without that API.
-	handler := registry.New(registry.WithReferrersSupport(true), registry.WithBlobHandler(&blobs{}),
-		registry.Logger(log.New(io.Discard, "", 0)))
+	handler := registry.New(registry.WithReferrersSupport(true), registry.Logger(log.New(io.Discard, "", 0)))
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		r.URL.Host = "" // as in requests over a connection, because names of repositories begin with it
 		handler.ServeHTTP(w, r)
 	})
-}
-
-// blobs are those of an OCI registry, as bytes by REPOSITORY@DIGEST.
-type blobs struct{ sync.Map }
-
-// Get implements [registry.BlobHandler].
-func (b *blobs) Get(_ context.Context, repository string, h v1.Hash) (io.ReadCloser, error) {
-	data, ok := b.Load(repository + "@" + h.String())
-	if !ok {
-		return nil, registry.ErrNotFound
-	}
-	return io.NopCloser(bytes.NewReader(data.([]byte))), nil
-}
-
-// Put implements [registry.BlobPutHandler].
-func (b *blobs) Put(_ context.Context, repository string, h v1.Hash, body io.ReadCloser) error {
-	data, err := io.ReadAll(body)
-	if err == nil {
-		// The handler doesn't parse the path of an upload.
-		b.Store(strings.TrimSuffix(repository, "/blobs")+"@"+h.String(), data)
-	}
-	return err
 }
 
 // PushOCI publishes packages in the OCI registry, with the requests that the documentation of OpenTofu describes, and
@@ -167,11 +141,9 @@ func (s *Server) Login(user, password string, basic bool) {
 				s.record(r)
 				w.Header().Set("Www-Authenticate", `Basic realm="test"`)
 				if !basic {
-					bearer := fmt.Sprintf(`Bearer realm="https://%s/token",service="test",scope=%q`, r.Host, scopeOf(r))
-					w.Header().Set("Www-Authenticate", bearer)
+					w.Header().Set("Www-Authenticate", fmt.Sprintf(`Bearer realm="https://%s/token",service="test",scope=%q`, r.Host, scopeOf(r)))
 				}
-				refusal := `{"errors": [{"code": "UNAUTHORIZED", "message": "authentication required"}]}`
-				http.Error(w, refusal, http.StatusUnauthorized)
+				http.Error(w, `{"errors": [{"code": "UNAUTHORIZED", "message": "authentication required"}]}`, http.StatusUnauthorized)
 			}
 		})
 	})
