@@ -230,11 +230,6 @@ func TestLocation(t *testing.T) {
 	}
 }
 
-func TestReadFilesOfNone(t *testing.T) {
-	_, _, err := evidence.ReadFiles(open(t, t.TempDir()), "none")
-	sourcetest.Expect(t, err != nil, "there is evidence")
-}
-
 func TestDigestCoversEverything(t *testing.T) {
 	base := func() *sources.Signed {
 		return &sources.Signed{Sums: []byte("sums"), Signature: []byte("signature"), Keys: []sources.Key{{Armor: "a", TrustSignature: "b"}, {Armor: "c"}}}
