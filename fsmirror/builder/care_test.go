@@ -152,9 +152,10 @@ func TestIndexDry(t *testing.T) {
 	changes, leftOut, err := open(t, d.packed, builder.Options{ReadOnly: true}).Index(t.Context(), true)
 	must(t, err)
 	want := []builder.Change{{Path: widget + "/1.0.0.json"}, {Path: widget + "/index.json"}, {Path: widget + "/0.9.0.json", Removed: true}}
+	same := func(a, b builder.Change) bool { return a.Path == b.Path && a.Removed == b.Removed }
 	sourcetest.Require(t, len(leftOut) == 1, "it would leave out %v", leftOut)
 	_, changed := errors.AsType[*builder.ChangedError](leftOut[0])
-	sourcetest.Expect(t, slices.Equal(changes, want) && !changed, "it would do %v, and leave out %v", changes, leftOut)
+	sourcetest.Expect(t, slices.EqualFunc(changes, want, same) && !changed, "it would do %v, and leave out %v", changes, leftOut)
 	sourcetest.EqualSlices(t, before, stamps(t, d.packed), "files were changed")
 }
 

@@ -27,6 +27,7 @@ import (
 type Change struct {
 	Path    string // relative to the mirror, with forward slashes
 	Removed bool
+	text    []byte // that is written
 }
 
 // A DamagedError reports archives in a mirror that are damaged. Everything else was done.
@@ -55,10 +56,7 @@ func (b *Builder) Finish(ctx context.Context) error {
 // which archives were left out.
 func (b *Builder) Index(ctx context.Context, dry bool) (changes []Change, leftOut []error, err error) {
 	p, err := b.index(ctx, indexing{}, dry)
-	for _, s := range p.steps {
-		changes = append(changes, Change{s.path, s.text == nil})
-	}
-	return changes, p.leftOut, err
+	return p.steps, p.leftOut, err
 }
 
 // index plans the index, and carries out the plan unless it is a dry run. After an error, the plan has only the reasons
@@ -136,15 +134,9 @@ func (b *Builder) readDocument(name string) (d placed) {
 // document returns the path of the document of a version in the directory of a provider.
 func document(home string, v sources.Version) string { return home + "/" + v.String() + ".json" }
 
-// A step is a change to one document.
-type step struct {
-	path string
-	text []byte // nil to remove it
-}
-
 // A plan is how to make the index match the archives.
 type plan struct {
-	steps   []step
+	steps   []Change
 	leftOut []error // why archives in the mirror do not belong in the index
 }
 
@@ -403,7 +395,7 @@ func folded(path string) string { return strings.ToLower(path) }
 
 // compare plans the steps. Names of versions begin with a digit, so index.json is the last document of a directory
 // that is written, and the first that is removed.
-func (h *homeIndex) compare() (steps []step, err error) {
+func (h *homeIndex) compare() (steps []Change, err error) {
 	var errs []error
 	for _, home := range slices.Sorted(maps.Keys(h.unread)) {
 		errs = append(errs, h.unread[home])
@@ -411,7 +403,7 @@ func (h *homeIndex) compare() (steps []step, err error) {
 	for _, name := range slices.Sorted(maps.Keys(h.want)) {
 		text := h.want[name].Text()
 		if h.unread[path.Dir(name)] == nil && !bytes.Equal(text, h.there[name].text) {
-			steps = append(steps, step{name, text})
+			steps = append(steps, Change{Path: name, text: text})
 		}
 	}
 	for _, name := range slices.Backward(slices.Sorted(maps.Keys(h.there))) {
@@ -424,7 +416,7 @@ func (h *homeIndex) compare() (steps []step, err error) {
 		case disk.IsUnread(err):
 			errs = append(errs, err)
 		case err == nil || wanted: // otherwise it may belong to another program
-			steps = append(steps, step{path: name})
+			steps = append(steps, Change{Path: name, Removed: true})
 		}
 	}
 	return steps, errors.Join(errs...)
@@ -464,7 +456,7 @@ func (b *Builder) locate(of sources.Release) {
 
 // apply writes the records, syncs the evidence, and then carries out the steps. After an error, it carries out those
 // for other directories.
-func (b *Builder) apply(ctx context.Context, steps []step) error {
+func (b *Builder) apply(ctx context.Context, steps []Change) error {
 	errs := []error{b.writeRecords(ctx)}
 	if b.isChanged() {
 		sync := func(evidence *disk.Dir) error { return evidence.SyncTree(ctx) } // it was written without syncing
@@ -474,20 +466,20 @@ func (b *Builder) apply(ctx context.Context, steps []step) error {
 	}
 	failed := map[string]bool{}
 	for _, s := range steps {
-		if failed[path.Dir(s.path)] {
+		if failed[path.Dir(s.Path)] {
 			continue
 		}
 		err := b.change()
 		switch {
 		case err != nil:
-		case s.text == nil:
-			err = b.dir.Remove(s.path)
+		case s.Removed:
+			err = b.dir.Remove(s.Path)
 		default:
-			err = b.write(s.path, s.text)
+			err = b.write(s.Path, s.text)
 		}
 		if err != nil {
 			errs = append(errs, fmt.Errorf("writing the index: %w", err))
-			failed[path.Dir(s.path)] = true
+			failed[path.Dir(s.Path)] = true
 			if disk.IsFull(err) {
 				break
 			}
