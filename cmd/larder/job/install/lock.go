@@ -22,9 +22,10 @@ type locking struct {
 	*lockers
 	only []string // addresses; empty means all required providers
 
-	mu       sync.Mutex
+	mu       sync.Mutex         // of the next two
 	required map[string]bool    // the addresses in only that a root module requires
 	others   []sources.Provider // required, but not in only
+
 	tally    tally
 	changes  []LockChange
 	problems []report.Finding
@@ -93,20 +94,13 @@ func (l *locking) at(ctx context.Context, dir string, out *report.Output) (show 
 	if l.Check && isFinding(err) {
 		m.wrong, err = err, nil
 	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if err == nil {
-		l.tally.add(m)
-		if m.result != nil {
-			l.Signers.SawAll(m.result.Packages)
-		}
-	} else {
-		l.tally.Failed++
+	if err == nil && m.result != nil {
+		l.Signers.SawAll(m.result.Packages)
 	}
 	return func() {
 		m.show(ctx)
-		l.tally.addPlatforms(m)
-		l.changes, l.problems = append(l.changes, m.changes()...), append(l.problems, m.problems(true)...)
+		l.tally.add(m, err != nil)
+		l.changes, l.problems = append(l.changes, m.changes...), append(l.problems, m.problems(true)...)
 	}, err
 }
 
@@ -175,8 +169,6 @@ func (l *locking) choose(root *installer.Root, engine sources.Engine) {
 
 // notRequired returns an error for named providers that no root module has required so far.
 func (l *locking) notRequired() error {
-	l.mu.Lock()
-	defer l.mu.Unlock()
 	var errs []error
 	for i, address := range l.only {
 		if !l.required[address] && !slices.Contains(l.only[:i], address) {
@@ -197,8 +189,6 @@ func (l *locking) notRequired() error {
 // sum prints the totals, and returns the problems that a check has found. Without them, it prints the last
 // line only if that is requested.
 func (l *locking) sum(conclude bool) error {
-	l.mu.Lock()
-	defer l.mu.Unlock()
 	l.WarnUnusedKeys()
 	if len(l.tally.Platforms) == 0 { // all root modules failed
 		l.tally.Platforms = sources.Texts(site.ThisIfNone(l.Flags.Platforms))
@@ -209,9 +199,6 @@ func (l *locking) sum(conclude bool) error {
 		report.TableAside(l.Output, l.changes)
 	} else {
 		report.Table(l.Output, l.changes)
-	}
-	if l.Check {
-		l.tally.Problems = l.tally.missing + l.tally.Unknown + l.tally.CheckedOut
 	}
 	l.Output.Summary(l.tally.LockSum)
 	if l.tally.Modules+l.tally.Failed == 0 {

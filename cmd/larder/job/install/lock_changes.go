@@ -21,7 +21,6 @@ type lockedModule struct {
 	file          string // the lock file's path
 	module        string // path of the root module, with --recursive
 	check, dryRun bool
-	engine        sources.Engine
 	platforms     []sources.Platform // that were required
 	declared      bool               // by the policy
 
@@ -29,12 +28,16 @@ type lockedModule struct {
 	result *installer.Result // nil after errors
 	wrong  error             // the problems that a check has found
 
+	changes    []LockChange     // of the lock file, sorted by provider
 	checkedOut []report.Finding // providers that are a problem because the checkout serves them
 }
 
-// incomplete reports whether the lock file had to be completed.
-func (m *lockedModule) incomplete() bool {
-	return m.wrong != nil || m.result != nil && !m.result.Lock.None()
+// take takes the result over.
+func (m *lockedModule) take(result *installer.Result) {
+	m.result = result
+	for _, d := range result.Lock.Differences {
+		m.changes = append(m.changes, lockChangeOf(d, result.Packages, m.module))
+	}
 }
 
 // show shows what was found for a root module. People get changes and problems in one table of all root
@@ -49,7 +52,7 @@ func (m *lockedModule) show(ctx context.Context) {
 		m.out.Tell(outcome)
 		m.out.Detail("%s", outcome.Text(m.out))
 	}
-	for _, c := range m.changes() {
+	for _, c := range m.changes {
 		m.out.Tell(c)
 	}
 	for _, p := range m.problems(true) {
@@ -63,27 +66,19 @@ func (m *lockedModule) show(ctx context.Context) {
 	}
 }
 
-// changes returns the changes of the lock file, sorted by provider.
-func (m *lockedModule) changes() []LockChange {
-	if m.result == nil {
-		return nil
-	}
-	var all []LockChange
-	for _, d := range m.result.Lock.Differences {
-		all = append(all, lockChangeOf(d, m.result.Packages, m.module))
-	}
-	return all
-}
-
-// problems returns the problems that a check has found in the lock file, by line. See unknown.
+// problems returns the problems that a check has found in the lock file, by line, with or without unknown hashes of
+// providers that were refused with an error, which is about the hash too.
 func (m *lockedModule) problems(refused bool) (all []report.Finding) {
 	if !m.check || m.result == nil {
 		return nil
 	}
-	for _, c := range m.changes() {
+	for _, c := range m.changes {
 		all = append(all, c.finding(m.file, m.before.Block(c.of.Now.Provider)))
 	}
-	for _, u := range m.unknown(refused) {
+	for _, u := range m.result.Unknown {
+		if u.Refused && !refused {
+			continue
+		}
 		f := lockFinding(ruleUnknownHash, m.file, u.Line, fmt.Sprintf("%q %s", u.Hash, unknownFault))
 		f.Hash = u.Hash
 		all = append(all, f.About(u.Release.Provider, u.Release.Version))
@@ -118,33 +113,47 @@ func (m *lockedModule) showDiff() {
 // A tally adds up the results of root modules.
 type tally struct {
 	LockSum
-	missing     int  // providers with missing or wrong hashes
 	completable bool // a run without --check would complete a lock file
 	outdated    bool // it would change more than hashes
 
 	packages map[sources.PackageID]bool
 }
 
-// add counts a root module. The caller holds the tally's mutex.
-func (t *tally) add(m *lockedModule) {
-	if m.before == nil {
-		return // the root module requires no providers
+// add counts a root module, in the order in which they are shown.
+func (t *tally) add(m *lockedModule, failed bool) {
+	t.Platforms = append(t.Platforms, sources.Texts(m.platforms)...)
+	if m.result != nil {
+		for _, p := range m.result.Packages { // an upgrade also locks for the platforms that were locked before
+			t.Platforms = append(t.Platforms, p.Package.ID.Platform.String())
+		}
+	}
+	t.Platforms = report.Unique(t.Platforms)
+	switch {
+	case failed:
+		t.Failed++
+		return
+	case m.before == nil: // the root module requires no providers
+		return
 	}
 	t.Modules++
 	t.declared = t.declared || m.declared
-	if m.incomplete() {
+	if m.wrong != nil || !m.result.Lock.None() {
 		t.Incomplete++
 		t.completable = t.completable || m.wrong == nil
 	}
-	if m.wrong != nil {
-		t.missing += len(sources.Errors(m.wrong))
-	}
-	t.CheckedOut += len(m.checkedOut)
-	t.missing += len(m.result.Lock.Added) + len(m.result.Lock.Changed)
-	t.outdated = t.outdated || m.wrong == nil && slices.ContainsFunc(m.result.Lock.Differences, func(d lockfile.Difference) bool {
-		return d.Was.Version != d.Now.Version || d.Constrained()
+	t.outdated = t.outdated || slices.ContainsFunc(m.changes, func(c LockChange) bool {
+		return c.Was != c.Version || c.of.Constrained()
 	})
-	t.Unknown += len(m.unknown(false))
+	t.Problems += len(sources.Errors(m.wrong))
+	for _, f := range m.problems(false) {
+		t.Problems++
+		switch f.Kind {
+		case ruleUnknownHash:
+			t.Unknown++
+		case ruleCheckoutMirror:
+			t.CheckedOut++
+		}
+	}
 	for _, p := range m.result.Packages {
 		if t.packages == nil {
 			t.packages = map[sources.PackageID]bool{}
@@ -159,27 +168,6 @@ func (t *tally) add(m *lockedModule) {
 			t.Bytes += p.Size
 		}
 	}
-}
-
-// addPlatforms adds the platforms that a root module was locked for, in the order in which root modules are shown.
-func (t *tally) addPlatforms(m *lockedModule) {
-	platforms := m.platforms
-	if m.result != nil {
-		for _, p := range m.result.Packages { // an upgrade also locks for the platforms that were locked before
-			platforms = append(platforms, p.Package.ID.Platform)
-		}
-	}
-	t.Platforms = report.Unique(append(t.Platforms, sources.Texts(platforms)...))
-}
-
-// unknown returns the unknown hashes that a check has found, in the order of the lock file, with or without those of
-// providers that were refused with an error, which is about the hash too.
-func (m *lockedModule) unknown(refused bool) []installer.UnknownHash {
-	if m.result == nil || !m.check {
-		return nil
-	}
-	all := slices.SortedStableFunc(slices.Values(m.result.Unknown), func(a, b installer.UnknownHash) int { return cmp.Compare(a.Line, b.Line) })
-	return slices.DeleteFunc(all, func(u installer.UnknownHash) bool { return u.Refused && !refused })
 }
 
 const unknownFault = "matches no signed checksum and no package known on this machine"

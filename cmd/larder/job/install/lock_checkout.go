@@ -16,7 +16,7 @@ func servedHere(
 	ctx context.Context, m *site.Root, methods []sources.Method, root *installer.Root, result *installer.Result,
 ) (all []report.Finding) {
 	entries := root.Lock.Entries()
-	if result != nil && result.Lock.Entries != nil {
+	if result.Lock.Entries != nil {
 		entries = result.Lock.Entries
 	}
 	for _, e := range entries {

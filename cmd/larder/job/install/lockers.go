@@ -52,13 +52,12 @@ func (l *lockers) open(ctx context.Context, m *site.Root) (*installer.Locker, []
 }
 
 // complete determines the complete lock file for the requirements of a root module.
-func (l *lockers) complete(ctx context.Context, m *site.Root, root *installer.Root, locked *lockedModule, locker *installer.Locker, methods []sources.Method) (err error) {
+func (l *lockers) complete(ctx context.Context, m *site.Root, root *installer.Root, locked *lockedModule, locker *installer.Locker, methods []sources.Method) error {
 	root.DryRun = l.Checks
-	locked.before, locked.engine = root.Lock, m.Config.Engine
-	locked.platforms, locked.declared = m.Platforms(), m.Declared()
-	locked.result, err = locker.Lock(ctx, *root)
-	if l.Strict {
-		locked.checkedOut = servedHere(ctx, m, methods, root, locked.result)
+	locked.before, locked.platforms, locked.declared = root.Lock, m.Platforms(), m.Declared()
+	result, err := locker.Lock(ctx, *root)
+	if locked.take(result); l.Strict {
+		locked.checkedOut = servedHere(ctx, m, methods, root, result)
 	}
 	return m.Explain(err)
 }

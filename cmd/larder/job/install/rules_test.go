@@ -74,27 +74,27 @@ func TestLockTally(t *testing.T) {
 		return installer.UnknownHash{Release: id.Release(), Line: line, Hash: "zh:a", Refused: refused}
 	}
 	m := &lockedModule{file: "lock", check: true, before: new(lockfile.File), platforms: []sources.Platform{id.Platform}}
-	m.result = &installer.Result{Unknown: []installer.UnknownHash{at(9, true), at(2, false)}}
-	m.result.Packages = []installer.Outcome{{Package: sources.Stored{ID: id}, How: installer.Fetched, Size: 5}}
-	m.result.Lock.Added = []sources.Provider{id.Provider}
+	result := &installer.Result{Unknown: []installer.UnknownHash{at(9, true), at(2, false)}}
+	result.Packages = []installer.Outcome{{Package: sources.Stored{ID: id}, How: installer.Fetched, Size: 5}}
+	result.Lock.Added = []sources.Provider{id.Provider}
 	was, now := lockfile.Entry{Provider: id.Provider, Version: id.Version}, lockfile.Entry{Provider: id.Provider}
-	m.result.Lock.Differences = []lockfile.Difference{{Was: was, Now: now}}
+	result.Lock.Differences = []lockfile.Difference{{Was: was, Now: now}}
+	m.take(result)
 	var got tally
-	got.add(&lockedModule{}) // requires nothing
+	got.add(&lockedModule{}, false) // requires nothing
 	for range 2 {
-		got.add(m)
-		got.addPlatforms(m)
+		got.add(m, false)
 	}
 	sum := fmt.Sprint(got.Modules, got.Incomplete, got.Unknown, got.Packages, got.Fetched, got.Bytes, got.Platforms)
 	sourcetest.Equal(t, sum, "2 2 2 1 1 5 [linux_amd64]")
-	sourcetest.Expect(t, got.missing == 2 && got.completable && got.outdated, "%+v", got)
+	sourcetest.Expect(t, got.Problems == 4 && got.completable && got.outdated, "%+v", got)
 	problems := m.problems(true)
 	byLine := func(a, b report.Finding) int { return a.Line - b.Line }
 	sourcetest.Expect(t, slices.IsSortedFunc(problems, byLine) && len(problems) == 3, "%v", problems)
 	m.check = false
-	sourcetest.Expect(t, len(m.problems(true))+len(m.unknown(true)) == 0, "only a check has problems")
+	sourcetest.Expect(t, len(m.problems(true)) == 0, "only a check has problems")
 	var failed tally
 	m.wrong, m.result = errors.Join(errors.New("a"), errors.New("b")), new(installer.Result)
-	failed.add(m)
-	sourcetest.Expect(t, failed.missing == 2 && failed.Incomplete == 1 && !failed.completable, "%+v", failed)
+	failed.add(m, false)
+	sourcetest.Expect(t, failed.Problems == 2 && failed.Incomplete == 1 && !failed.completable, "%+v", failed)
 }
