@@ -73,8 +73,14 @@ func Browse(ctx context.Context, m *site.Root, r site.PlaceRequest, patterns []s
 	if err != nil {
 		return all, err
 	}
+	if b.Hostless() {
+		patterns = slices.Clone(patterns)
+		for i := range patterns {
+			patterns[i].Host = "*"
+		}
+	}
 	providers = slices.DeleteFunc(slices.Clone(providers), func(p sources.Provider) bool {
-		return !selectsProvider(patterns, p, b.Hostless())
+		return len(patterns) > 0 && !slices.ContainsFunc(patterns, func(one site.Pattern) bool { return one.MatchesProvider(p) })
 	})
 	site.ForEach(len(providers), cmp.Or(m.Flags.Jobs, 16), func(i int) {
 		browseProvider(ctx, m, b, providers[i], patterns, all)
@@ -101,25 +107,6 @@ func named(m *site.Root, patterns []site.Pattern) (providers []sources.Provider,
 	return providers, nil
 }
 
-// selectsProvider reports whether patterns may select packages of a provider, whose host may be another one.
-func selectsProvider(patterns []site.Pattern, p sources.Provider, anyHost bool) bool {
-	all := slices.Clone(patterns)
-	for i := range all {
-		all[i].Versions = ""
-	}
-	return selectsRelease(all, sources.Release{Provider: p}, anyHost)
-}
-
-// selectsRelease is like selectsProvider for a release.
-func selectsRelease(patterns []site.Pattern, r sources.Release, anyHost bool) bool {
-	return len(patterns) == 0 || slices.ContainsFunc(patterns, func(one site.Pattern) bool {
-		if anyHost {
-			one.Host = "*"
-		}
-		return one.Matches(sources.PackageID{Provider: r.Provider, Version: r.Version})
-	})
-}
-
 func browseProvider(ctx context.Context, m *site.Root, b publish.Browser, p sources.Provider, patterns []site.Pattern, all *InPlace) {
 	listing, err := b.Versions(ctx, p)
 	if err != nil {
@@ -132,7 +119,7 @@ func browseProvider(ctx context.Context, m *site.Root, b publish.Browser, p sour
 		r := sources.Release{Provider: p, Version: listing.Versions[i]}
 		c, err := b.Release(ctx, p, r.Version)
 		if err != nil {
-			if selectsRelease(patterns, r, b.Hostless()) {
+			if site.Selected(patterns, sources.PackageID{Provider: r.Provider, Version: r.Version}) {
 				all.failed(r, err)
 			}
 			return

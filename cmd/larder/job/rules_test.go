@@ -191,7 +191,7 @@ provider "example.test/acme/c" { version = "3.0.0" }
 	}
 }
 
-// Patterns name providers if they have no wildcard, and select at places that don't state hosts by the rest.
+// Patterns name providers if they have no wildcard.
 func TestPatternsOfPlaces(t *testing.T) {
 	m, _ := sitetest.Root(t, "", site.Options{})
 	patterns, err := m.ReadPatterns([]string{"acme/a", "example.test/acme/b@1.*", "*/c"})
@@ -199,12 +199,9 @@ func TestPatternsOfPlaces(t *testing.T) {
 	providers, err := named(m, patterns)
 	sourcetest.Check(t, err)
 	sourcetest.Equal(t, strings.Join(sources.Texts(providers), " "), "registry.terraform.io/acme/a example.test/acme/b")
-	b := sources.Release{Provider: sourcetest.Address(t, "other.test/acme/b"), Version: sourcetest.Number(t, "2.0.0")}
-	for _, anyHost := range []bool{false, true} {
-		sourcetest.Equal(t, selectsProvider(patterns, b.Provider, anyHost), anyHost)
-		sourcetest.Expect(t, !selectsRelease(patterns, b, anyHost), "another version is selected")
-	}
-	sourcetest.Expect(t, selectsRelease(nil, b, false), "no pattern selects everything")
+	b := sourcetest.PackageID(t, "example.test/acme/b", "2.0.0", "linux_amd64")
+	sourcetest.Expect(t, patterns[1].MatchesProvider(b.Provider), "the version counts for a provider")
+	sourcetest.Expect(t, !patterns[1].Matches(b), "another version is selected")
 }
 
 // A package differs if its contents are not those of the lock file, and the hint says what replaces it.

@@ -40,12 +40,17 @@ func (s *Site) ReadPatterns(args []string) ([]Pattern, error) {
 
 // Matches reports whether the pattern selects a package.
 func (p Pattern) Matches(id sources.PackageID) bool {
-	in := func(pattern, text string) bool {
-		ok, _ := path.Match(pattern, text) // the pattern is valid: it was parsed before
-		return pattern == "" || ok
-	}
-	return in(p.Host, string(id.Provider.Host)) && in(p.Namespace, id.Provider.Namespace) &&
-		in(p.Typ, id.Provider.Type) && in(p.Versions, id.Version.String())
+	return p.MatchesProvider(id.Provider) && matches(p.Versions, id.Version.String())
+}
+
+// MatchesProvider reports whether the pattern selects packages of a provider, if it has the versions.
+func (p Pattern) MatchesProvider(of sources.Provider) bool {
+	return matches(p.Host, string(of.Host)) && matches(p.Namespace, of.Namespace) && matches(p.Typ, of.Type)
+}
+
+func matches(pattern, text string) bool {
+	ok, _ := path.Match(pattern, text) // the pattern is valid: it was parsed before
+	return pattern == "" || ok
 }
 
 // Selected reports whether any pattern matches a package. Without patterns, all packages are
