@@ -118,8 +118,8 @@ func (f *Filling) fill(ctx context.Context, s *Supply, to func(*Supply) (Destina
 	if err != nil {
 		return nil, err
 	}
-	places := placesOf(s.Wants)
-	opts := s.InstallerOptions(func(e acquire.Event) { f.Output.About(places.of(e)).Event(e) })
+	by := requirersOf(s.Wants)
+	opts := s.InstallerOptions(func(e acquire.Event) { f.Output.About(by.of(e)).Event(e) })
 	opts.EngineCache, opts.Memory = d.EngineCache, d.memory
 	in := installer.NewFetcher(from, d.Store, s.Client, opts)
 	selected, chooseErr := s.selected, error(nil)
@@ -129,7 +129,9 @@ func (f *Filling) fill(ctx context.Context, s *Supply, to func(*Supply) (Destina
 	if d.skips != nil {
 		selected = slices.DeleteFunc(selected, func(s installer.Selected) bool { return d.skips(ctx, from, s) })
 	}
-	places.add(selected)
+	for _, s := range selected { // nothing is reported meanwhile
+		by[s.ID] = s.Modules()
+	}
 	if d.Keep != nil && !f.Flags.DryRun {
 		release, err := d.Use(ctx) // until the packages are marked
 		if err != nil {
@@ -150,53 +152,34 @@ func (f *Filling) fill(ctx context.Context, s *Supply, to func(*Supply) (Destina
 	return filled, errors.Join(chooseErr, err)
 }
 
-// places maps packages to the root modules that require them, so that events can name
-// them. The key of a provider is an ID without a version.
-type places struct {
-	mu  sync.Mutex
-	ids map[sources.PackageID][]string
-}
+// requirers are the root modules that require packages, so that events can name them. The key of a provider is an ID
+// without a version.
+type requirers map[sources.PackageID][]string
 
-// placesOf returns the root modules of providers.
-func placesOf(wants []installer.Want) *places {
-	p := &places{ids: map[sources.PackageID][]string{}}
+// requirersOf returns the root modules that require providers.
+func requirersOf(wants []installer.Want) requirers {
+	by := requirers{}
 	for _, w := range wants {
 		id := sources.PackageID{Provider: w.Provider}
-		p.ids[id] = append(p.ids[id], w.Modules...)
+		by[id] = append(by[id], w.Modules...)
 	}
-	return p
-}
-
-// add adds the root modules of packages. A package that none requires is left out if this is so for its provider.
-func (p *places) add(selected []installer.Selected) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	for _, s := range selected {
-		if of := s.Modules(); len(of) > 0 || len(p.ids[sources.PackageID{Provider: s.ID.Provider}]) > 0 {
-			p.ids[s.ID] = of
-		}
-	}
+	return by
 }
 
 // of returns the root modules of an event: those that failed, or else those of its package or provider.
-func (p *places) of(e acquire.Event) []string {
-	p.mu.Lock()
-	defer p.mu.Unlock()
+func (by requirers) of(e acquire.Event) []string {
 	if len(e.Modules) > 0 {
 		return e.Modules
 	}
-	if found, ok := p.ids[e.Package]; ok {
+	if found, ok := by[e.Package]; ok {
 		return found
 	}
-	return p.ids[sources.PackageID{Provider: e.Package.Provider}]
+	return by[sources.PackageID{Provider: e.Package.Provider}]
 }
 
 // merge lists each package once. Several supplies may include the same package, but at most
 // one of them downloads it.
 func merge(all [][]installer.Filled) []installer.Filled {
-	if len(all) == 1 {
-		return all[0] // already unique and sorted
-	}
 	var merged []installer.Filled
 	at := map[sources.PackageID]int{}
 	for _, some := range all {
