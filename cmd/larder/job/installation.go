@@ -155,9 +155,6 @@ func (in *Installation) warnIncomplete() {
 		"%s hashes for %s only, so init fails on other platforms: %s", files, ui.List("and", sources.Texts(platforms)), strings.Join(names, ", "))
 }
 
-// An init with a view is confined: it finds only the providers that Larder has installed. If it requires another one,
-// because a state in a backend does or because modules have changed, it fails.
-
 // A PostponedError is the reason why nothing is installed for a root module before a program runs init there.
 type PostponedError struct{ Module string }
 

@@ -25,11 +25,13 @@ const maxConfig = 1 << 20
 // configMark begins configurations that larder may replace.
 const configMark = "# Written by larder"
 
-// NewMirrorConfig returns the configuration at path, as typed, for the mirror in dir. An empty path means
-// none. It fails for a file that larder must not replace, so that a run of an hour does not fail at its end.
+// NewMirrorConfig returns the configuration at path, as typed, for the mirror in dir, which may be no plugin cache. An
+// empty path means none. It fails for a file that larder must not replace, so that a run of an hour does not fail at its
+// end.
 func NewMirrorConfig(m *site.Root, path, dir string) (f mirrorConfig, err error) {
-	if f.dir = dir; path == "" {
-		return f, nil
+	f.dir = dir
+	if err := NoCache(m, dir); err != nil || path == "" {
+		return f, err
 	}
 	quoted, err := HclPath(dir)
 	if err != nil {

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -127,8 +126,8 @@ func LockedEngine(path string, lock *lockfile.File) Choice {
 // CheckoutFiles are what files in one directory of a checkout set. The file of a choice without an
 // engine names both.
 type CheckoutFiles struct {
-	setting, version Choice
-	Checkout         cliconfig.Checkout
+	version  Choice
+	Checkout cliconfig.Checkout
 }
 
 // FilesFor returns what files set for the root module in dir: those there, and those above it up to the
@@ -162,8 +161,8 @@ func (s *Site) DirsOf(dir string) (all []string) {
 // nearestChoices returns the nearest setting and the nearest version file.
 func nearestChoices(files []CheckoutFiles) (setting, version Choice) {
 	for _, f := range files {
-		if setting.File == "" {
-			setting = f.setting
+		if e := f.Checkout.Engine; e != "" && setting.File == "" {
+			setting = Choice{Engine: e, Reason: "the setting in", File: f.Checkout.Path}
 		}
 		if version.File == "" {
 			version = f.version
@@ -194,9 +193,6 @@ func readCheckoutFiles(dir string) (found CheckoutFiles, err error) {
 	if _, err := os.Lstat(filepath.Join(dir, cliconfig.CheckoutFile)); !errors.Is(err, fs.ErrNotExist) {
 		if found.Checkout, err = cliconfig.ReadCheckout(dir); err != nil {
 			return found, err
-		}
-		if e := found.Checkout.Engine; e != "" {
-			found.setting = Choice{Engine: e, Reason: "the setting in", File: found.Checkout.Path}
 		}
 	}
 	name := func(e sources.Engine, path string) {
@@ -260,10 +256,7 @@ func (s *Site) EnginesOnPath() []sources.Engine {
 	found, _ := s.onPath.Once("", func() (found []sources.Engine, err error) {
 		own := s.Machine.Program
 		for _, e := range BothEngines {
-			if slices.ContainsFunc(s.Machine.Programs(string(e)), func(path string) bool {
-				_, err := exec.LookPath(path) // fails if the file is not executable
-				return err == nil && !IsLarder(path, own)
-			}) {
+			if slices.ContainsFunc(s.Executables(string(e)), func(path string) bool { return !IsLarder(path, own) }) {
 				found = append(found, e)
 			}
 		}

@@ -42,6 +42,14 @@ func LookPath(name string) (string, error) {
 	return path, nil
 }
 
+// Executables returns the programs of a name on PATH that the system can start, in order.
+func (s *Site) Executables(name string) []string {
+	return slices.DeleteFunc(s.Machine.Programs(name), func(path string) bool {
+		_, err := exec.LookPath(path) // fails if the file is not executable
+		return err != nil
+	})
+}
+
 // FindNext returns the program that a shim runs, and marks the environment. If fixed isn't empty, it
 // is the path of that program.
 func (s *Site) FindNext(name, fixed string) (string, error) {

@@ -97,15 +97,11 @@ const maxChanges = 64 << 20
 
 // git returns the repository of the working directory.
 func git(ctx context.Context, s *site.Site) (*gitRepository, error) {
-	programs := s.Machine.Programs("git")
-	first := slices.IndexFunc(programs, func(path string) bool {
-		_, err := exec.LookPath(path) // fails if the file is not executable
-		return err == nil
-	})
-	if first < 0 {
+	programs := s.Executables("git")
+	if len(programs) == 0 {
 		return nil, sources.WithHint(errors.New("--since needs git, which is not on PATH"), "install git, or check all root modules with -R")
 	}
-	g := &gitRepository{s.Machine, programs[first], s.WorkDir, []string{
+	g := &gitRepository{s.Machine, programs[0], s.WorkDir, []string{
 		"core.fsmonitor=false", "core.hooksPath=" + os.DevNull, "core.pager=", "diff.external=", "diff.relative=false",
 	}}
 	top, err := g.line(ctx, "rev-parse", "--show-toplevel")

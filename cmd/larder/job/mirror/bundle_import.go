@@ -45,9 +45,6 @@ func ImportBundle(ctx context.Context, s *site.Site, request BundleImportRequest
 	if info, err := os.Stat(dir); err == nil && !info.IsDir() || err != nil && filepath.Ext(dir) == ".tar" {
 		return report.Usage(sources.WithHint(fmt.Errorf("%s is not the directory of a mirror", dir), "write the DIR of the mirror last: larder bundle import FILE DIR"))
 	}
-	if err := job.NoCache(m, dir); err != nil {
-		return err
-	}
 	config, err := job.NewMirrorConfig(m, request.WriteConfig, dir)
 	if err != nil {
 		return err

@@ -39,9 +39,6 @@ func Sync(ctx context.Context, s *site.Site, request SyncRequest) error {
 	if err != nil {
 		return err
 	}
-	if err := job.NoCache(m, dir); err != nil {
-		return err
-	}
 	config, err := job.NewMirrorConfig(m, request.WriteConfig, dir)
 	if err != nil {
 		return err
