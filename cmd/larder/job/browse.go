@@ -29,7 +29,8 @@ type InPlace struct {
 	Unread   []unread
 }
 
-// An unread release is one of a place that can't be read. Without a version, it stands for all releases of its provider.
+// An unread release is one of a place that can't be read. Without a version, it stands for all releases of its
+// provider.
 type unread struct {
 	sources.Release
 	err error
@@ -52,8 +53,9 @@ func (all *InPlace) Err() error {
 	return errors.Join(errs...)
 }
 
-// Browse reads what a place has of the providers that the patterns select. If the place can't list its providers, they are
-// those that the patterns name in full, or else those given. A release that can't be read is no error, but one of the result.
+// Browse reads what a place has of the providers that the patterns select. If the place can't list its providers, they
+// are those that the patterns name in full, or else those given. A release that can't be read is no error, but one of
+// the result.
 func Browse(ctx context.Context, m *site.Root, r site.PlaceRequest, patterns []site.Pattern, known []sources.Provider) (*InPlace, error) {
 	all := &InPlace{Archives: map[sources.PackageID]sources.HeldArchive{}, signed: map[sources.Release]*sources.Signed{}}
 	b, err := m.Browser(ctx, r)
@@ -154,8 +156,8 @@ func (all *InPlace) Contents() bundle.Contents {
 	return c
 }
 
-// entry returns a package of a place, with what its evidence is worth. The error is why the evidence proves nothing about
-// it.
+// entry returns a package of a place, with what its evidence is worth. The error is why the evidence proves nothing
+// about it.
 func entry(ctx context.Context, m *site.Root, all *InPlace, id sources.PackageID) (builder.Entry, error) {
 	a, signed := all.Archives[id], all.signed[id.Release()]
 	e := builder.Entry{ID: id, Path: a.URL, Size: a.Size, Hashes: a.Hashes, Evidence: signed != nil, Origin: a.URL}
@@ -171,7 +173,8 @@ func entry(ctx context.Context, m *site.Root, all *InPlace, id sources.PackageID
 	return e, err
 }
 
-// Entries returns packages of a place, and why the evidence for them proves nothing. Verifying signatures takes most of the time.
+// Entries returns packages of a place, and why the evidence for them proves nothing. Verifying signatures takes most of
+// the time.
 func Entries(ctx context.Context, m *site.Root, all *InPlace, ids []sources.PackageID) ([]builder.Entry, []error) {
 	entries, errs := make([]builder.Entry, len(ids)), make([]error, len(ids))
 	site.ForEach(len(ids), runtime.GOMAXPROCS(0), func(i int) { entries[i], errs[i] = entry(ctx, m, all, ids[i]) })

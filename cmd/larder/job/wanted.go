@@ -115,8 +115,8 @@ func (w *Wanted) Read(ctx context.Context) ([]*Supply, error) {
 	return all.different, errors.Join(append([]error{searchErr}, errs...)...)
 }
 
-// keepLocked adds requests for all versions that the lock file has. These are sufficient if the engine wrote the file but
-// the configuration could not be read, for example because modules are not installed.
+// keepLocked adds requests for all versions that the lock file has. These are sufficient if the engine wrote the file
+// but the configuration could not be read, for example because modules are not installed.
 func (s *Supply) keepLocked(unread error) error {
 	if s.Root == nil || s.Lock == nil || !s.Lock.Exists {
 		return unread

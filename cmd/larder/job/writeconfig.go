@@ -26,8 +26,8 @@ const maxConfig = 1 << 20
 const configMark = "# Written by larder"
 
 // NewMirrorConfig returns the configuration at path, as typed, for the mirror in dir, which may be no plugin cache. An
-// empty path means none. It fails for a file that larder must not replace, so that a run of an hour does not fail at its
-// end.
+// empty path means none. It fails for a file that larder must not replace, so that a run of an hour does not fail at
+// its end.
 func NewMirrorConfig(m *site.Root, path, dir string) (f mirrorConfig, err error) {
 	f.dir = dir
 	if err := NoCache(m, dir); err != nil || path == "" {

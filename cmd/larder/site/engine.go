@@ -143,8 +143,8 @@ func (s *Site) FilesFor(dir string) (all []CheckoutFiles, err error) {
 	return all, nil
 }
 
-// DirsOf returns the directories whose files apply to the root module in dir: itself, and those above it up to the top of
-// its repository. Terragrunt runs engines in a copy inside the unit, which may be a clone of another repository: it
+// DirsOf returns the directories whose files apply to the root module in dir: itself, and those above it up to the top
+// of its repository. Terragrunt runs engines in a copy inside the unit, which may be a clone of another repository: it
 // belongs to the repository of the unit.
 func (s *Site) DirsOf(dir string) (all []string) {
 	const copies = string(filepath.Separator) + ".terragrunt-cache" + string(filepath.Separator)

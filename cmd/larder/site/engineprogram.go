@@ -98,8 +98,8 @@ const (
 // testsAlone is the first release of Terraform that reads tests without configuration.
 var testsAlone, _ = sources.ParseVersion("1.12.0-alpha")
 
-// readsTestsAlone reports whether Terraform reads a root module that has only tests: the release that runs there, or else
-// the first one on PATH. An unknown release is a newer one.
+// readsTestsAlone reports whether Terraform reads a root module that has only tests: the release that runs there, or
+// else the first one on PATH. An unknown release is a newer one.
 func (m *Root) readsTestsAlone(ctx context.Context) bool {
 	var v sources.Version
 	if m.Reading.Release != nil {
@@ -136,8 +136,8 @@ func (m *Root) askVersion(ctx context.Context, dir, path string) (v sources.Vers
 	}, path)
 }
 
-// VersionOf runs an engine for its version, in a directory and with additional variables. The line has its path, and the
-// arguments before its command.
+// VersionOf runs an engine for its version, in a directory and with additional variables. The line has its path, and
+// the arguments before its command.
 func (s *Site) VersionOf(ctx context.Context, dir string, variables map[string]string, line ...string) (v sources.Version, platform string, err error) {
 	limited, cancel := context.WithTimeout(ctx, versionTimeout)
 	defer cancel()

@@ -114,10 +114,9 @@ func (m *Root) EngineCache() bool {
 	return !m.Flags.NoCache && m.Config.PluginCacheDir != "" && m.CacheRoot() == m.Config.PluginCacheDir
 }
 
-// workdirStore returns the working directory as a store: it has the layout of a cache. There may be a cache that can't be
-// written. Records
-// are in the user's state directory, because a working directory may be a checkout with files
-// from other people.
+// workdirStore returns the working directory as a store: it has the layout of a cache. There may be a cache that can't
+// be written. Records are in the user's state directory, because a working directory may be a checkout with files from
+// other people.
 func (m *Root) workdirStore(cache *cachedir.Dir) (*cachedir.Dir, error) {
 	opts, err := m.cacheOptions()
 	if err != nil {

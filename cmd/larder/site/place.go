@@ -58,8 +58,8 @@ const (
 	InBucket = "s3"
 )
 
-// SchemeOf returns the scheme of an argument that is a URL, and not a path, or "". It may be http, so that the error is about
-// the scheme, and not about a missing directory.
+// SchemeOf returns the scheme of an argument that is a URL, and not a path, or "". It may be http, so that the error is
+// about the scheme, and not about a missing directory.
 func SchemeOf(typed string) string {
 	scheme, _, isURL := strings.Cut(typed, "://")
 	scheme = strings.ToLower(scheme)
@@ -72,7 +72,8 @@ func SchemeOf(typed string) string {
 // IsPlace reports whether an argument is a URL, and not a path.
 func IsPlace(typed string) bool { return SchemeOf(typed) != "" }
 
-// CheckEndpoint returns an error for a wrong value of --endpoint, which may be empty, and for one that none of the places needs.
+// CheckEndpoint returns an error for a wrong value of --endpoint, which may be empty, and for one that none of the
+// places needs.
 func CheckEndpoint(url string, places ...string) error {
 	if url == "" {
 		return nil

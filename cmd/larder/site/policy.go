@@ -82,8 +82,8 @@ func (m *Root) CheckOverride(config *cliconfig.Config, p sources.Provider) error
 	return nil
 }
 
-// CheckEngine returns an error if the policy doesn't allow an engine. It runs the engine for its version if a rule depends
-// on that, in the directory and with the -chdir with which it will run, because version managers use them.
+// CheckEngine returns an error if the policy doesn't allow an engine. It runs the engine for its version if a rule
+// depends on that, in the directory and with the -chdir with which it will run, because version managers use them.
 func (m *Root) CheckEngine(ctx context.Context, program, workDir, chdir string) error {
 	unknown, is := errors.AsType[*policy.Violation](m.Policy.CheckEngine(m.Config.Engine, sources.Version{}))
 	if !is {

@@ -7,8 +7,8 @@ import (
 	"github.com/larder-cli/larder/sources"
 )
 
-// Connect returns an error for a private address of a host that nothing names. Otherwise a registry could have the server
-// fetch what only this machine or its network can reach, and clients would get it.
+// Connect returns an error for a private address of a host that nothing names. Otherwise a registry could have the
+// server fetch what only this machine or its network can reach, and clients would get it.
 func (s *Site) Connect(host string, at netip.Addr) error {
 	private := at.IsPrivate() || at.IsLoopback() || at.IsLinkLocalUnicast() || at.IsUnspecified() || at.IsMulticast() || sharedAddresses.Contains(at)
 	if !private || s.Expected == nil || s.Expected(host) {

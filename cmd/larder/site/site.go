@@ -400,8 +400,8 @@ func (s *Site) Again(command string, platforms ...sources.Platform) string {
 	return strings.Join(words, " ")
 }
 
-// configured returns the flags of this run that choose the CLI configuration and the engine, for another command that runs
-// in dir.
+// configured returns the flags of this run that choose the CLI configuration and the engine, for another command that
+// runs in dir.
 func (s *Site) configured(dir, command string) (words []string) {
 	if s.Flags.Config != "" {
 		path := s.Flags.Config

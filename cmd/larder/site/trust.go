@@ -112,8 +112,8 @@ const (
 	unusedKey  store.Kind = "unused key"
 )
 
-// TrustFindings prints the errors of [Root.Accept] about packages. It returns their number, and their first hints. Whole is what
-// was verified, and at the part of it that is a package.
+// TrustFindings prints the errors of [Root.Accept] about packages. It returns their number, and their first hints.
+// Whole is what was verified, and at the part of it that is a package.
 func (s *Site) TrustFindings(refused error, packages []sources.Stored, at func(sources.Stored) string, whole string) (n int, hints []string) {
 	for _, err := range sources.Errors(refused) {
 		n++

@@ -77,9 +77,8 @@ func Verify(ctx context.Context, s *site.Site) error {
 	return report.Found(sum.Problems, "problem", read, hints...)
 }
 
-// Repair verifies the cache and repairs it. It replaces the packages that a source
-// has, leaves other changed packages in place, and moves all other damaged files to the quarantine, because damage can be
-// evidence of an attack.
+// Repair verifies the cache and repairs it. It replaces the packages that a source has, leaves other changed packages
+// in place, and moves all other damaged files to the quarantine, because damage can be evidence of an attack.
 func Repair(ctx context.Context, s *site.Site) error {
 	v, err := verified(ctx, s, !s.Flags.DryRun)
 	if err != nil || v.Cache == nil {

@@ -117,8 +117,8 @@ func hintsOf(findings []report.Finding) (all []string) {
 	return all
 }
 
-// inRepository returns the slashed path of a file for documents of CI systems: relative to the top of the repository or,
-// if there is none, to the working directory. Other files have their absolute path.
+// inRepository returns the slashed path of a file for documents of CI systems: relative to the top of the repository
+// or, if there is none, to the working directory. Other files have their absolute path.
 func (c *checking) inRepository(file string) string {
 	dir := c.Real(c.WorkDir)
 	path := filepath.Join(c.Real(filepath.Dir(file)), filepath.Base(file))
@@ -244,8 +244,8 @@ func (k *checkedModule) checkRoot(ctx context.Context, root *installer.Root) err
 	return err
 }
 
-// checkEngine adds a finding if the policy doesn't list the engine of the root module. Only the commands that start the engine
-// know its version.
+// checkEngine adds a finding if the policy doesn't list the engine of the root module. Only the commands that start the
+// engine know its version.
 func (k *checkedModule) checkEngine(root *installer.Root) {
 	engine := k.Root.Config.Engine
 	v, is := errors.AsType[*policy.Violation](k.Policy.CheckEngine(engine, sources.Version{}))
@@ -316,8 +316,8 @@ func (k *checkedModule) matches(r sources.Requirement) bool {
 	return false
 }
 
-// signed reports whether a locked version is signed as the policy requires, as far as this machine has recorded that. If
-// nothing is recorded, the locker finds it out.
+// signed reports whether a locked version is signed as the policy requires, as far as this machine has recorded that.
+// If nothing is recorded, the locker finds it out.
 func (k *checkedModule) signed(locker *installer.Locker, p sources.Provider) bool {
 	e, _ := k.Lock.Entry(p)
 	for _, platform := range platformsToCheck(k.Root) {
@@ -382,8 +382,8 @@ func (e uncheckedError) Cause() string {
 	return ""
 }
 
-// findingOf returns the finding that an error about a package or a provider is, and the provider. The finding has no kind
-// if the error is something else.
+// findingOf returns the finding that an error about a package or a provider is, and the provider. The finding has no
+// kind if the error is something else.
 func findingOf(err error) (p sources.Provider, f report.Finding) {
 	var pkg *sources.PackageError
 	var provider *sources.ProviderError
@@ -405,8 +405,8 @@ func findingOf(err error) (p sources.Provider, f report.Finding) {
 	return p, errorFinding(p, v, err)
 }
 
-// errorFinding returns the finding about a provider, and a version unless it is zero, that an error is. It has no kind if
-// the error is something else.
+// errorFinding returns the finding about a provider, and a version unless it is zero, that an error is. It has no kind
+// if the error is something else.
 func errorFinding(p sources.Provider, v sources.Version, err error) report.Finding {
 	var violation *policy.Violation
 	var conflict *installer.LockConflictError

@@ -11,8 +11,8 @@ import (
 	"github.com/larder-cli/larder/cmd/larder/ui"
 )
 
-// The parts of JUnit's XML that check writes: what GitLab documents and what Jenkins' junit step reads. Besides file and line of
-// a test case, it conforms to the schema of Jenkins' xUnit plugin (junit-10.xsd).
+// The parts of JUnit's XML that check writes: what GitLab documents and what Jenkins' junit step reads. Besides file
+// and line of a test case, it conforms to the schema of Jenkins' xUnit plugin (junit-10.xsd).
 
 type junitSuites struct {
 	XMLName xml.Name `xml:"testsuites"`
@@ -50,8 +50,8 @@ type junitProblem struct {
 	Text    string `xml:",chardata"`
 }
 
-// junit returns the results as JUnit's XML: a suite for each root module, with a test case for its lock file and one for
-// each provider. If the root module could not be checked, the test case of the lock file has the error.
+// junit returns the results as JUnit's XML: a suite for each root module, with a test case for its lock file and one
+// for each provider. If the root module could not be checked, the test case of the lock file has the error.
 func (d document) junit() string {
 	all := junitSuites{Name: "larder check"}
 	for _, m := range d.modules {

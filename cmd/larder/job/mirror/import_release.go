@@ -118,9 +118,9 @@ func (im *importing) held(ctx context.Context, r sources.Release) (map[sources.P
 	return hashes, err
 }
 
-// sign signs the checksums of a release, and of what the mirror holds of its version, with a private key. It returns nil
-// if the mirror has signed checksums for all archives: each new signature would be another one. Checksums beside the
-// archives must be right.
+// sign signs the checksums of a release, and of what the mirror holds of its version, with a private key. It returns
+// nil if the mirror has signed checksums for all archives: each new signature would be another one. Checksums beside
+// the archives must be right.
 func (im *importing) sign(
 	ctx context.Context, r *legacy.Release, held map[sources.PackageID]sources.Hash, private string,
 ) (*sources.Signed, error) {
