@@ -63,7 +63,8 @@ func isPath(s *site.Site, arg string) (bool, error) {
 		return true, nil
 	}
 	err := fmt.Errorf("%s is a directory without configuration, and may be meant as a provider", arg)
-	return false, sources.WithHint(err, "write ./%s for the directory, with -R for root modules below it, or %s for the provider", arg, fullAddress(arg))
+	return false, sources.WithHint(err,
+		"write ./%s for the directory, with -R for root modules below it, or %s for the provider", arg, fullAddress(arg))
 }
 
 // fullAddress returns an address with its namespace, and with its host if it has one. It
@@ -176,7 +177,8 @@ func noTarget(s *site.Site, t Target, args []string) error {
 		address, versioned := site.IsAddressForm(arg)
 		info, err := os.Stat(site.Absolute(s.WorkDir, arg))
 		if err == nil && !info.IsDir() && !ListsProviders(arg) { // otherwise it may be what to put there
-			return sources.WithHint(fmt.Errorf("%s is a file, not %s", arg, t.What), "name a directory, which is created if it is missing")
+			return sources.WithHint(fmt.Errorf("%s is a file, not %s", arg, t.What),
+				"name a directory, which is created if it is missing")
 		}
 		if address && !versioned && err != nil {
 			err := fmt.Errorf("%s needs %s, and %s may be a provider", t.Command, t.What, arg)
@@ -185,7 +187,8 @@ func noTarget(s *site.Site, t Target, args []string) error {
 	}
 	if info, err := os.Stat(site.Absolute(s.WorkDir, args[0])); err == nil && info.IsDir() {
 		err := fmt.Errorf("%s needs %s, and %s is a directory", t.Command, t.What, args[0])
-		return sources.WithHint(err, "write the name of the file too, such as %s", site.ShellQuoted(filepath.Join(args[0], "usb.tar")))
+		return sources.WithHint(err,
+			"write the name of the file too, such as %s", site.ShellQuoted(filepath.Join(args[0], "usb.tar")))
 	}
 	return fmt.Errorf("%s needs %s besides %s", t.Command, t.What, args[0])
 }

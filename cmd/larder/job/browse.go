@@ -56,7 +56,9 @@ func (all *InPlace) Err() error {
 // Browse reads what a place has of the providers that the patterns select. If the place can't list its providers, they
 // are those that the patterns name in full, or else those given. A release that can't be read is no error, but one of
 // the result.
-func Browse(ctx context.Context, m *site.Root, r site.PlaceRequest, patterns []site.Pattern, known []sources.Provider) (*InPlace, error) {
+func Browse(
+	ctx context.Context, m *site.Root, r site.PlaceRequest, patterns []site.Pattern, known []sources.Provider,
+) (*InPlace, error) {
 	all := &InPlace{Archives: map[sources.PackageID]sources.HeldArchive{}, signed: map[sources.Release]*sources.Signed{}}
 	b, err := m.Browser(ctx, r)
 	if err != nil {
@@ -82,7 +84,8 @@ func Browse(ctx context.Context, m *site.Root, r site.PlaceRequest, patterns []s
 		}
 	}
 	providers = slices.DeleteFunc(slices.Clone(providers), func(p sources.Provider) bool {
-		return len(patterns) > 0 && !slices.ContainsFunc(patterns, func(one site.Pattern) bool { return one.MatchesProvider(p) })
+		selects := func(one site.Pattern) bool { return one.MatchesProvider(p) }
+		return len(patterns) > 0 && !slices.ContainsFunc(patterns, selects)
 	})
 	site.ForEach(len(providers), cmp.Or(m.Flags.Jobs, 16), func(i int) {
 		browseProvider(ctx, m, b, providers[i], patterns, all)
@@ -109,7 +112,9 @@ func named(m *site.Root, patterns []site.Pattern) (providers []sources.Provider,
 	return providers, nil
 }
 
-func browseProvider(ctx context.Context, m *site.Root, b publish.Browser, p sources.Provider, patterns []site.Pattern, all *InPlace) {
+func browseProvider(
+	ctx context.Context, m *site.Root, b publish.Browser, p sources.Provider, patterns []site.Pattern, all *InPlace,
+) {
 	listing, err := b.Versions(ctx, p)
 	if err != nil {
 		if !errors.Is(err, sources.ErrNotFound) {
@@ -200,15 +205,18 @@ func everything(ctx context.Context, m *site.Root, r site.PlaceRequest) ([]insta
 	}
 	if err == nil && len(selected) == 0 && all.Err() == nil {
 		platforms := ui.List("or", sources.Texts(m.Flags.Platforms))
-		err = sources.WithHint(fmt.Errorf("%s has no packages for %s", r.Place, platforms), "larder mirror list %s shows what it has", site.ShellQuoted(r.Place))
+		err = sources.WithHint(fmt.Errorf("%s has no packages for %s", r.Place, platforms), listHint,
+			site.ShellQuoted(r.Place))
 	}
 	return selected, errors.Join(err, all.Err())
 }
 
+const listHint = "larder mirror list %s shows what it has"
+
 // HasNothing returns the error for a mirror or a place without packages, or without those that the patterns select.
 func HasNothing(typed string, patterns []site.Pattern) error {
 	if len(patterns) > 0 {
-		return sources.WithHint(fmt.Errorf("%s has no packages that match", typed), "larder mirror list %s shows what it has", site.ShellQuoted(typed))
+		return sources.WithHint(fmt.Errorf("%s has no packages that match", typed), listHint, site.ShellQuoted(typed))
 	}
 	return sources.WithHint(fmt.Errorf("%s has no packages", typed), "name the place exactly as larder mirror push did")
 }

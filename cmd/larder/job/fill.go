@@ -51,12 +51,15 @@ type Destination struct {
 	Keep func(sources.PackageID) error // marks a package, so that a prune keeps it; nil if it may go
 }
 
+// An Opener opens the store for a supply.
+type Opener func(*Supply) (Destination, error)
+
 // A Skipper reports whether a selected package is left out. It may query the source.
 type Skipper func(context.Context, sources.Source, installer.Selected) bool
 
 // Run puts the requested packages into the stores that to returns, and then calls finish,
 // even after errors. It shows the result for each package and returns the totals.
-func (f *Filling) Run(ctx context.Context, to func(*Supply) (Destination, error), finish func(context.Context) error) (report.FillSum, error) {
+func (f *Filling) Run(ctx context.Context, to Opener, finish func(context.Context) error) (report.FillSum, error) {
 	var supplies []*Supply
 	var readErr error
 	f.Output.Together(func() { supplies, readErr = f.Read(ctx) })
@@ -109,7 +112,7 @@ func absentIn(errs []error) (absent map[sources.PackageID]bool, others int) {
 }
 
 // fill puts the packages of one supply into its store.
-func (f *Filling) fill(ctx context.Context, s *Supply, to func(*Supply) (Destination, error)) ([]installer.Filled, error) {
+func (f *Filling) fill(ctx context.Context, s *Supply, to Opener) ([]installer.Filled, error) {
 	from, err := s.Source(ctx)
 	if err != nil {
 		return nil, err
@@ -139,7 +142,8 @@ func (f *Filling) fill(ctx context.Context, s *Supply, to func(*Supply) (Destina
 		}
 		defer release()
 	}
-	filled, err := in.Fill(ctx, selected, installer.FillOptions{RequirePlatforms: f.requirePlatforms, DryRun: f.Flags.DryRun})
+	fill := installer.FillOptions{RequirePlatforms: f.requirePlatforms, DryRun: f.Flags.DryRun}
+	filled, err := in.Fill(ctx, selected, fill)
 	for i := range filled {
 		how := filled[i].Outcome.How
 		if how == installer.FromStore {
@@ -234,7 +238,10 @@ func (f *Filling) showFilled(all []installer.Filled, absent map[sources.PackageI
 // RunMirror is [Filling.Run] for a mirror. It opens the mirror before the first request, unless nothing
 // is required, updates its index even after errors, and closes it. Tell prints the summary; its
 // mirror is nil if none was opened.
-func (f *Filling) RunMirror(ctx context.Context, open func() (*builder.Builder, error), skips Skipper, tell func(*builder.Builder, report.FillSum) error) error {
+func (f *Filling) RunMirror(
+	ctx context.Context, open func() (*builder.Builder, error), skips Skipper,
+	tell func(*builder.Builder, report.FillSum) error,
+) error {
 	var b *builder.Builder
 	opened := sync.OnceValue(func() (err error) {
 		b, err = open()

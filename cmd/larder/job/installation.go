@@ -147,12 +147,14 @@ func (in *Installation) warnIncomplete() {
 			example = append(example, other)
 		}
 	}
-	hint := fmt.Sprintf("to add hashes for the platforms that you use, run %s --platform %s", in.Again("lock"), strings.Join(example, " --platform "))
+	hint := "to add hashes for the platforms that you use, run " +
+		in.Again("lock") + " --platform " + strings.Join(example, " --platform ")
 	if t.declared {
 		hint = "to add hashes for the platforms that the policy declares, run " + in.Again("lock")
 	}
 	in.Output.WarnHint(hint,
-		"%s hashes for %s only, so init fails on other platforms: %s", files, ui.List("and", sources.Texts(platforms)), strings.Join(names, ", "))
+		"%s hashes for %s only, so init fails on other platforms: %s",
+		files, ui.List("and", sources.Texts(platforms)), strings.Join(names, ", "))
 }
 
 // A PostponedError is the reason why nothing is installed for a root module before a program runs init there.

@@ -127,8 +127,10 @@ func CheckMirror(dir, hint string) error {
 		return nil
 	}
 	strays, _ := fsmirror.New(dir, fsmirror.Options{}).Strays(context.Background())
-	if i := slices.IndexFunc(strays, func(s fsmirror.Stray) bool { return strings.HasPrefix(filepath.Base(s.Path), sources.FilePrefix) }); i >= 0 {
-		hint = strays[i].String()
+	for _, s := range slices.Backward(strays) { // the first one counts
+		if strings.HasPrefix(filepath.Base(s.Path), sources.FilePrefix) {
+			hint = s.String()
+		}
 	}
 	return sources.WithHint(fmt.Errorf("%s is not a mirror: it contains no packages", dir), "%s", hint)
 }

@@ -58,7 +58,7 @@ type InstallSum struct {
 	Bytes       int64    `json:"bytes"`
 	LockFiles   int      `json:"lock_files_written"`
 	DryRun      bool     `json:"dry_run,omitempty"`
-	Behind      []string `json:"behind,omitempty"` // providers with a newer release than the chosen version, as far as sources were queried
+	Behind      []string `json:"behind,omitempty"` // providers of which queried sources have a newer release
 }
 
 // An installTally adds up the results of root modules.
@@ -165,7 +165,8 @@ func (t InstallSum) modules() string {
 	if t.Changed > 0 || t.FailedRoots == 0 { // one that failed may have changed
 		parts = append(parts, fmt.Sprintf("%d changed", t.Changed))
 	}
-	parts = append(parts, ui.Numbers(ui.N(t.RootModules-t.Changed-t.FailedRoots, "up to date"), ui.N(t.FailedRoots, "failed"))...)
+	same := t.RootModules - t.Changed - t.FailedRoots
+	parts = append(parts, ui.Numbers(ui.N(same, "up to date"), ui.N(t.FailedRoots, "failed"))...)
 	if t.LockFiles > 0 {
 		parts = append(parts, ui.Count(t.LockFiles, "lock file")+" updated")
 	}

@@ -50,7 +50,8 @@ func (v *Verifying) Hint() string {
 	if v.Sum.Problems == 0 {
 		return ""
 	}
-	return v.Again(command, v.Flags.Platforms...) + " replaces packages that differ, and installs those that are missing, if a source has them"
+	const does = " replaces packages that differ, and installs those that are missing, if a source has them"
+	return v.Again(command, v.Flags.Platforms...) + does
 }
 
 // At verifies the packages of the root module in dir.
@@ -124,7 +125,8 @@ func (v *Verifying) unselected(ctx context.Context, m *site.Root) (all []report.
 	}
 	for _, r := range tree.Requirements {
 		e, locked := m.Lock.Entry(r.Provider)
-		if slices.Contains(m.Config.Unmanaged, r.Provider) || m.Config.DevOverrides[r.Provider] != "" || locked && r.AllowsLocked(e.Version) {
+		replaced := slices.Contains(m.Config.Unmanaged, r.Provider) || m.Config.DevOverrides[r.Provider] != ""
+		if replaced || locked && r.AllowsLocked(e.Version) {
 			continue
 		}
 		v.count(func() {
@@ -192,9 +194,10 @@ func (v *Verifying) unlocked(ctx context.Context, m *site.Root) ([]report.Findin
 func (v *Verifying) add(s sources.Stored, kind store.Kind, refused error) {
 	v.Sum.Packages++
 	v.changed = v.changed || kind == store.Changed
+	isSame := func(other sources.Stored) bool { return other.ID == s.ID && other.H1 == s.H1 }
 	if kind != "" {
 		v.Sum.Problems++
-	} else if !slices.ContainsFunc(v.Sound, func(other sources.Stored) bool { return other.ID == s.ID && other.H1 == s.H1 }) {
+	} else if !slices.ContainsFunc(v.Sound, isSame) {
 		s.Seen = nil
 		v.Sound = append(v.Sound, s)
 	}

@@ -183,7 +183,8 @@ func (w *Wanted) Inputs(ctx context.Context) ([]input, error) {
 
 // from returns the inputs at a path.
 func (w *Wanted) from(ctx context.Context, typed string) ([]input, error) {
-	path, err := site.Existing(w.WorkDir, typed, site.FileOrDir, "name a root module, a lock file, or a .tf file with required_providers")
+	path, err := site.Existing(w.WorkDir, typed, site.FileOrDir,
+		"name a root module, a lock file, or a .tf file with required_providers")
 	if err != nil {
 		return nil, err
 	}
@@ -261,7 +262,8 @@ func lockedEntry(m *site.Root, p sources.Provider) lockfile.Entry {
 		if m.Both || m.Requested.Engine != "" { // otherwise the rule chooses the same one
 			command += " --engine " + string(m.Config.Engine)
 		}
-		m.Out.Warn("%s: the dependency lock file does not lock %s; taking the newest version that matches (%s adds it)", m.LockPath, p, m.Again(command))
+		m.Out.Warn("%s: the dependency lock file does not lock %s; taking the newest version that matches (%s adds it)",
+			m.LockPath, p, m.Again(command))
 	}
 	return e
 }

@@ -38,7 +38,9 @@ func NewMirrorConfig(m *site.Root, path, dir string) (f mirrorConfig, err error)
 		return f, err
 	}
 	f.Path = site.Absolute(m.Dir, path)
-	f.text = fmt.Appendf(nil, "%s, which may write it again.\ndisable_checkpoint = true\n\nprovider_installation {\n  filesystem_mirror {\n    path = %s\n  }\n}\n", configMark, quoted)
+	const form = "%s, which may write it again.\ndisable_checkpoint = true\n\n" +
+		"provider_installation {\n  filesystem_mirror {\n    path = %s\n  }\n}\n"
+	f.text = fmt.Appendf(nil, form, configMark, quoted)
 	old, err := disk.ReadFile(f.Path, maxConfig)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
@@ -48,7 +50,8 @@ func NewMirrorConfig(m *site.Root, path, dir string) (f mirrorConfig, err error)
 		err := fmt.Errorf("%s already exists and was not written by larder", f.Path)
 		return f, sources.WithHint(err, "name another file, or write a filesystem_mirror block for the mirror into this one")
 	}
-	parent, err := site.Existing("", filepath.Dir(f.Path), site.Directory, "create the directory, or write the configuration elsewhere")
+	parent, err := site.Existing("", filepath.Dir(f.Path), site.Directory,
+		"create the directory, or write the configuration elsewhere")
 	if err != nil {
 		return f, err
 	}

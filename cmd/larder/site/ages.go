@@ -18,8 +18,9 @@ func (m *Root) ledger() (policy.Ages, error) {
 		ledger := age.New(age.Options{
 			Dir: m.Config.StateDir, Key: key, ReadOnly: m.Flags.ReadOnly,
 			Full: func(provider string) {
-				hint := "to record the ages of all versions from now on, remove " + m.Shown(filepath.Join(m.Config.StateDir, "ages"))
-				m.Output.WarnHint(hint, "%s: there is no room for the ages of more versions, so they stay unknown", provider)
+				path := m.Shown(filepath.Join(m.Config.StateDir, "ages"))
+				m.Output.WarnHint("to record the ages of all versions from now on, remove "+path,
+					"%s: there is no room for the ages of more versions, so they stay unknown", provider)
 			},
 		})
 		m.mu.Lock()
@@ -51,7 +52,8 @@ func (m *Root) published(ctx context.Context, p sources.Provider) (map[sources.V
 	}
 	times, err := m.origins().Published(limited, p)
 	if err != nil && !errors.Is(err, sources.ErrNotFound) && ctx.Err() == nil && m.First("ages of "+string(p.Host)) {
-		m.Output.Warn("registry %s: publication times are unknown: %v; the time since versions were first seen here applies", p.Host, err)
+		m.Output.Warn("registry %s: publication times are unknown: %v; the time since versions were first seen here applies",
+			p.Host, err)
 	}
 	return times, err
 }

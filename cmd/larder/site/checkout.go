@@ -120,14 +120,14 @@ func LocalMirror(method sources.Method) *fsmirror.Mirror {
 }
 
 // FromCheckout returns the mirror of the checkout that has a version of a provider, or nil.
-func FromCheckout(ctx context.Context, methods []sources.Method, p sources.Provider, v sources.Version) *fsmirror.Mirror {
+func FromCheckout(ctx context.Context, methods []sources.Method, r sources.Release) *fsmirror.Mirror {
 	for _, method := range methods {
 		mirror := LocalMirror(method)
-		if mirror == nil || !mirror.Confined() || !method.Applies(p) {
+		if mirror == nil || !mirror.Confined() || !method.Applies(r.Provider) {
 			continue
 		}
-		listing, err := mirror.Versions(ctx, p)
-		if err == nil && slices.Contains(listing.Versions, v) {
+		listing, err := mirror.Versions(ctx, r.Provider)
+		if err == nil && slices.Contains(listing.Versions, r.Version) {
 			return mirror
 		}
 	}
@@ -140,7 +140,7 @@ func (m *Root) TellCheckout(ctx context.Context, methods []sources.Method, packa
 	var names, dirs []string
 	for _, p := range packages {
 		r := p.Package.ID.Release()
-		if mirror := FromCheckout(ctx, methods, r.Provider, r.Version); mirror != nil {
+		if mirror := FromCheckout(ctx, methods, r); mirror != nil {
 			names = append(names, m.Out.Name(r.Provider)+" "+r.Version.String())
 			dirs = append(dirs, m.Shown(mirror.Dir()))
 		}

@@ -201,7 +201,8 @@ func readCheckoutFiles(dir string) (found CheckoutFiles, err error) {
 		}
 		found.version = Choice{Engine: e, Reason: "the version in", File: path}
 	}
-	for file, e := range map[string]sources.Engine{".opentofu-version": sources.OpenTofu, ".terraform-version": sources.Terraform} {
+	named := map[string]sources.Engine{".opentofu-version": sources.OpenTofu, ".terraform-version": sources.Terraform}
+	for file, e := range named {
 		if path := filepath.Join(dir, file); Exists(path) {
 			name(e, path)
 		}
@@ -321,7 +322,8 @@ func (m *Root) NoteAssumed(defaultHost bool) {
 // hintEngine writes a hint if the default engine was assumed, unless the command failed for another reason.
 func (s *Site) hintEngine() {
 	if s.assumed.Load() && (!s.failed.Load() || s.notOffered.Load()) {
-		s.Output.Hint(`nothing names an engine here, so Larder follows Terraform; choose with --engine, or with engine = "terraform" or "tofu" in %s`, cliconfig.CheckoutFile)
+		s.Output.Hint("nothing names an engine here, so Larder follows Terraform; choose with --engine, "+
+			`or with engine = "terraform" or "tofu" in %s`, cliconfig.CheckoutFile)
 	}
 }
 

@@ -62,7 +62,8 @@ func (m *Root) findEngines() (all []EngineProgram) {
 			paths = append(paths, path)
 			p := EngineProgram{Engine: engine, Path: path}
 			p.Unsafe, p.Safer = m.unsafeProgram(path)
-			p.Shim = IsScript(path) || IsLarder(path, m.Machine.Program) || strings.HasPrefix(filepath.Base(Resolve(path)), "larder") // perhaps another one
+			another := strings.HasPrefix(filepath.Base(Resolve(path)), "larder") // perhaps
+			p.Shim = IsScript(path) || IsLarder(path, m.Machine.Program) || another
 			if _, err := exec.LookPath(path); err != nil {
 				p.Err = errors.New("it isn't executable")
 			} else if !p.Shim {
@@ -132,19 +133,23 @@ func (m *Root) askVersions(ctx context.Context, all []EngineProgram) {
 func (m *Root) askVersion(ctx context.Context, dir, path string) (v sources.Version, platform string, err error) {
 	return m.VersionOf(ctx, dir, map[string]string{
 		"TF_CLI_CONFIG_FILE": os.DevNull, "TF_PLUGIN_CACHE_DIR": "", "TF_DATA_DIR": "", "TF_WORKSPACE": "",
-		"HOME": dir, "APPDATA": dir, "XDG_CONFIG_HOME": dir, "XDG_DATA_HOME": dir, "XDG_CACHE_HOME": dir, "XDG_STATE_HOME": dir,
+		"HOME": dir, "APPDATA": dir,
+		"XDG_CONFIG_HOME": dir, "XDG_DATA_HOME": dir, "XDG_CACHE_HOME": dir, "XDG_STATE_HOME": dir,
 	}, path)
 }
 
 // VersionOf runs an engine for its version, in a directory and with additional variables. The line has its path, and
 // the arguments before its command.
-func (s *Site) VersionOf(ctx context.Context, dir string, variables map[string]string, line ...string) (v sources.Version, platform string, err error) {
+func (s *Site) VersionOf(
+	ctx context.Context, dir string, variables map[string]string, line ...string,
+) (v sources.Version, platform string, err error) {
 	limited, cancel := context.WithTimeout(ctx, versionTimeout)
 	defer cancel()
 	cmd := exec.CommandContext(limited, line[0], append(line[1:], "version", "-json")...)
 	cmd.Dir = dir
 	environ := map[string]string{
-		"CHECKPOINT_DISABLE": "1", "TF_CLI_ARGS": "", "TF_CLI_ARGS_version": "", "TF_LOG": "", "TF_LOG_PATH": "", "TF_REATTACH_PROVIDERS": "",
+		"CHECKPOINT_DISABLE": "1", "TF_CLI_ARGS": "", "TF_CLI_ARGS_version": "",
+		"TF_LOG": "", "TF_LOG_PATH": "", "TF_REATTACH_PROVIDERS": "",
 	}
 	maps.Copy(environ, variables)
 	cmd.Env = s.Machine.With(environ)

@@ -33,7 +33,8 @@ func ExposureOf(path string, foreign func(fs.FileInfo) bool) Exposure {
 		}
 		writable := disk.OwnerID(info) >= 0 && info.Mode().Perm()&0o002 != 0 // Windows has neither owners nor modes
 		switch {
-		case writable && (at == path || info.Mode()&fs.ModeSticky == 0): // users can exchange only their own files in a sticky directory
+		// In a sticky directory, users can exchange only their own files.
+		case writable && (at == path || info.Mode()&fs.ModeSticky == 0):
 			return Exposure{at, "all users can write to ", AsOwner(at, "chmod o-w "+ShellQuoted(at))}
 		case foreign(info):
 			return Exposure{at, disk.Owner(Resolve(at)) + " owns ", ""}

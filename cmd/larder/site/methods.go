@@ -82,7 +82,9 @@ func (m *Root) method(method cliconfig.Method) (sources.Source, error) {
 			return netmirror.New(m.Client, method.URL, netmirror.Options{TrustAllHashes: method.TrustAllHashes})
 		})
 	case cliconfig.OCIMirror:
-		return m.Remote("oci "+method.Template.String(), func() (sources.Source, error) { return m.OciMirror(method.Template, false), nil })
+		return m.Remote("oci "+method.Template.String(), func() (sources.Source, error) {
+			return m.OciMirror(method.Template, false), nil
+		})
 	}
 	return nil, fmt.Errorf("unknown installation method %s", method.Kind)
 }
@@ -111,7 +113,8 @@ func (m *Root) Registry() sources.Source {
 // origins returns the client for the origin registries, which all root modules of an engine share.
 func (m *Root) origins() *registry.Registry {
 	r, _ := m.registries.Once(m.Config.Engine, func() (*registry.Registry, error) {
-		return registry.New(m.Client, registry.Options{Engine: m.Config.Engine, Services: m.Config.Hosts, Details: m.asks || m.Server != ""}), nil
+		opts := registry.Options{Engine: m.Config.Engine, Services: m.Config.Hosts, Details: m.asks || m.Server != ""}
+		return registry.New(m.Client, opts), nil
 	})
 	return r
 }
@@ -225,7 +228,8 @@ func (m *Root) Explain(err error) error {
 		case errors.Is(err, sources.ErrOffline):
 			errs[i] = sources.WithHint(err, "%s", m.offlineHint())
 			if missing, ok := errors.AsType[*installer.MissingError](err); ok && missing.Unverified() {
-				errs[i] = sources.WithHint(errs[i], "only your own runs verify packages in the cache; to share their records with other machines, set LARDER_RECORD_KEY")
+				errs[i] = sources.WithHint(errs[i], "only your own runs verify packages in the cache; "+
+					"to share their records with other machines, set LARDER_RECORD_KEY")
 			}
 		}
 		if dir != "" {
@@ -233,7 +237,8 @@ func (m *Root) Explain(err error) error {
 		} else {
 			errs[i] = m.suggest(errs[i])
 		}
-		if p.Type != "" && !m.asks && len(m.PluginDirs) == 0 && m.Place.Place == "" { // explain has no --plugin-dir, and no place
+		// Explain has no --plugin-dir, and no place.
+		if p.Type != "" && !m.asks && len(m.PluginDirs) == 0 && m.Place.Place == "" {
 			errs[i] = sources.WithLastHint(errs[i], "%s shows every constraint and source", m.explainCommand(p))
 		}
 	}
@@ -268,7 +273,8 @@ func (m *Root) UpgradeHint(readOnlyLock bool) string {
 // writeHint returns a hint with the command that writes the lock file.
 func (m *Root) writeHint() string {
 	if locked, ok := m.Lock.Engine(); ok && locked != m.Config.Engine {
-		return fmt.Sprintf("the lock file is for %s: run %s, and keep the new lock file", locked, m.Again("install --engine "+string(m.Config.Engine)))
+		command := m.Again("install --engine " + string(m.Config.Engine))
+		return fmt.Sprintf("the lock file is for %s: run %s, and keep the new lock file", locked, command)
 	}
 	return "run " + m.Again("install") + " without --lockfile readonly, and keep the new lock file"
 }

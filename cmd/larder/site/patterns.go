@@ -30,7 +30,8 @@ func (s *Site) ReadPatterns(args []string) ([]Pattern, error) {
 		_, err := path.Match(address+version, "")
 		if address == "" || err != nil || len(parts) > 3 || slices.Contains(parts, "") {
 			err := fmt.Errorf("%q is not a pattern for providers", arg)
-			return nil, report.Usage(sources.WithHint(err, "write it as [[HOST/]NAMESPACE/]TYPE, such as aws, hashicorp/* or */aws"))
+			return nil, report.Usage(sources.WithHint(err,
+				"write it as [[HOST/]NAMESPACE/]TYPE, such as aws, hashicorp/* or */aws"))
 		}
 		parts = append(slices.Repeat([]string{"*"}, 3-len(parts)), parts...)
 		all = append(all, Pattern{arg, parts[0], parts[1], parts[2], version})

@@ -93,7 +93,8 @@ func DirectoryOnly(typed string) error {
 		return nil
 	}
 	err := fmt.Errorf("%s is not a directory", typed)
-	return report.Usage(sources.WithHint(err, "larder mirror push, also with --prune, updates a place from the directory of a mirror; larder mirror sync DIR --from fetches from a place"))
+	return report.Usage(sources.WithHint(err, "larder mirror push, also with --prune, updates a place "+
+		"from the directory of a mirror; larder mirror sync DIR --from fetches from a place"))
 }
 
 // OciMirror returns the mirror for a template in OCI registries.
@@ -125,8 +126,10 @@ func ParseOCI(typed string) (oci.Template, error) {
 	_, at, _ := strings.Cut(typed, "://")
 	template, err := oci.ParseTemplate(at)
 	_, path, _ := strings.Cut(at, "/")
-	if replaced := path == "" || strings.HasSuffix(path, "/") || strings.Contains(path, "//"); err != nil && replaced && !strings.Contains(typed, "$") {
-		err = sources.WithHint(err, "write it in single quotes: in double quotes or without any, the shell replaces ${namespace} and ${type}")
+	replaced := path == "" || strings.HasSuffix(path, "/") || strings.Contains(path, "//")
+	if err != nil && replaced && !strings.Contains(typed, "$") {
+		err = sources.WithHint(err,
+			"write it in single quotes: in double quotes or without any, the shell replaces ${namespace} and ${type}")
 	}
 	if err != nil {
 		return template, report.Usage(fmt.Errorf("%s: %w", typed, err))

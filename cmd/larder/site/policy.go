@@ -30,7 +30,8 @@ func (s *Site) PolicyFor(dir string, config *cliconfig.Config) (*policy.Policy, 
 	}
 	p := &policy.Policy{Rules: rules}
 	if n := len(p.DeclaredPlatforms()); n > cliconfig.MaxPlatforms { // each is work, and a checkout may have many files
-		return nil, fmt.Errorf("the policies for %s declare %d platforms; at most %d are allowed", dir, n, cliconfig.MaxPlatforms)
+		const text = "the policies for %s declare %d platforms; at most %d are allowed"
+		return nil, fmt.Errorf(text, dir, n, cliconfig.MaxPlatforms)
 	}
 	return p, nil
 }
@@ -98,7 +99,8 @@ func (m *Root) CheckEngine(ctx context.Context, program, workDir, chdir string) 
 	}
 	v, _, err := m.VersionOf(ctx, workDir, nil, line...)
 	if err != nil {
-		return sources.WithHint(fmt.Errorf("%s: its version is unknown: %s; %w", program, err.Error(), unknown), "%s", unknown.Hint())
+		err := fmt.Errorf("%s: its version is unknown: %s; %w", program, err.Error(), unknown)
+		return sources.WithHint(err, "%s", unknown.Hint())
 	}
 	if err := m.Policy.CheckEngine(m.Config.Engine, v); err != nil {
 		return fmt.Errorf("%s %s: %w", program, v, err)

@@ -46,7 +46,8 @@ func (m *Root) Needs(ctx context.Context) (*installer.Root, error) {
 		}
 	}
 	m.NoteAssumed(tree.DefaultHost)
-	found := &installer.Root{Dir: m.Dir, DataDir: m.Config.DataDir, Lock: m.Lock, StateUnread: tree.StateUnread, Elsewhere: tree.Elsewhere}
+	found := &installer.Root{Dir: m.Dir, DataDir: m.Config.DataDir, Lock: m.Lock}
+	found.StateUnread, found.Elsewhere = tree.StateUnread, tree.Elsewhere
 	if partial || m.Reading.installs() && tree.StateUnread {
 		tree.Requirements = append(tree.Requirements, m.Recorded(tree.Requirements)...)
 	}
@@ -108,11 +109,13 @@ func (m *Root) noConfiguration() error {
 		hint = "a unit of Terragrunt needs a lock file here, which terragrunt init writes"
 	} else if m.Flags.Recursive {
 		return empty
-	} else if entries, err := os.ReadDir(m.Dir); err == nil && !slices.ContainsFunc(entries, func(e os.DirEntry) bool { return e.IsDir() && e.Name()[0] != '.' }) {
+	} else if entries, err := os.ReadDir(m.Dir); err == nil && !slices.ContainsFunc(entries, isVisibleDir) {
 		hint = "run the command in the directory of a root module"
 	}
 	return sources.WithHint(empty, "%s", hint)
 }
+
+func isVisibleDir(e os.DirEntry) bool { return e.IsDir() && e.Name()[0] != '.' }
 
 // NeedsIfAny is [Root.Needs] for commands for which a configuration may be optional: without one, it says that there is
 // nothing to do.
@@ -227,7 +230,9 @@ func (m *Root) Recorded(known []sources.Requirement) []sources.Requirement {
 			continue
 		}
 		from := sources.Origin{File: m.LockPath, Line: m.Lock.Block(e.Provider), Constraint: e.Constraints.String()}
-		all = append(all, sources.Requirement{Provider: e.Provider, Constraints: e.Constraints, From: []sources.Origin{from}, Recorded: true})
+		all = append(all, sources.Requirement{
+			Provider: e.Provider, Constraints: e.Constraints, From: []sources.Origin{from}, Recorded: true,
+		})
 	}
 	return all
 }

@@ -10,7 +10,8 @@ import (
 // Connect returns an error for a private address of a host that nothing names. Otherwise a registry could have the
 // server fetch what only this machine or its network can reach, and clients would get it.
 func (s *Site) Connect(host string, at netip.Addr) error {
-	private := at.IsPrivate() || at.IsLoopback() || at.IsLinkLocalUnicast() || at.IsUnspecified() || at.IsMulticast() || sharedAddresses.Contains(at)
+	private := at.IsPrivate() || at.IsLoopback() || at.IsLinkLocalUnicast() || at.IsUnspecified() ||
+		at.IsMulticast() || sharedAddresses.Contains(at)
 	if !private || s.Expected == nil || s.Expected(host) {
 		return nil
 	}

@@ -51,7 +51,7 @@ type Site struct {
 	Flags      Options
 	slots      acquire.Slots // one for each of jobs, shared by all installers
 	Locks      bool          // the command is lock, which installs nothing
-	Checks     bool          // the command compares lock files with packages: it changes no root module, and keeps its downloads
+	Checks     bool          // the command compares lock files with packages: it changes no root module, keeps downloads
 	asks       bool          // the command answers a question: it changes nothing, and people wait for the answer
 	Server     string        // a random name, if the command is a server: clients wait for what sources answer
 
@@ -271,7 +271,8 @@ func (m *Root) ReadLock(ctx context.Context) (err error) {
 		m.Chosen, err = m.chooseEngine(ctx, m.Dir, m.LockPath, m.Lock)
 	}
 	if m.Lock == nil {
-		if again, problems := lockfile.ReadFor(m.Chosen.Engine, m.LockPath); again == nil { // else what was wrong before counts
+		// What was wrong before counts, unless the file is wrong for the engine, too.
+		if again, problems := lockfile.ReadFor(m.Chosen.Engine, m.LockPath); again == nil {
 			m.LockProblems = problems
 		}
 	}

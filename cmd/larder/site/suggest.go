@@ -146,7 +146,8 @@ func (m *Root) suggestImport(err error, p sources.Provider) error {
 			entries, _ := os.ReadDir(in)
 			for _, e := range entries {
 				if legacy.IsExecutable(e.Name(), p.Type) {
-					return sources.WithHint(err, "it is on this machine in the layout of Terraform 0.12; to import it, run larder import %s --to %s --namespace %s/%s",
+					return sources.WithHint(err, "it is on this machine in the layout of Terraform 0.12; "+
+						"to import it, run larder import %s --to %s --namespace %s/%s",
 						m.Shown(filepath.Join(in, e.Name())), m.Shown(dir), p.Host, p.Namespace)
 				}
 			}

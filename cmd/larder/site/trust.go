@@ -114,7 +114,9 @@ const (
 
 // TrustFindings prints the errors of [Root.Accept] about packages. It returns their number, and their first hints.
 // Whole is what was verified, and at the part of it that is a package.
-func (s *Site) TrustFindings(refused error, packages []sources.Stored, at func(sources.Stored) string, whole string) (n int, hints []string) {
+func (s *Site) TrustFindings(
+	refused error, packages []sources.Stored, at func(sources.Stored) string, whole string,
+) (n int, hints []string) {
 	for _, err := range sources.Errors(refused) {
 		n++
 		hints = AddHints(hints, sources.Hints(err))

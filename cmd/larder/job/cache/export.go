@@ -66,7 +66,8 @@ func export(ctx context.Context, k *job.TargetCache, t *job.Tree, file string, p
 	k.Out.Private(file, created.Private)
 	report.Grid(k.Out, report.CheckedOf(packages))
 	k.Out.Summary(report.BundleSum{
-		File: site.Absolute(k.Dir, file), Packages: len(packages), Missing: len(missing), Size: created.Size, Unchanged: created.Unchanged,
+		File: site.Absolute(k.Dir, file), Packages: len(packages), Missing: len(missing), Size: created.Size,
+		Unchanged: created.Unchanged,
 	})
 	did := "Wrote " + file
 	if created.Unchanged {
@@ -82,7 +83,7 @@ func export(ctx context.Context, k *job.TargetCache, t *job.Tree, file string, p
 
 // collect returns the packages in the cache that lock files select, and the reasons why
 // others are missing.
-func collect(ctx context.Context, k *job.TargetCache, t *job.Tree) (packages []sources.Stored, missing []error, err error) {
+func collect(ctx context.Context, k *job.TargetCache, t *job.Tree) (all []sources.Stored, missing []error, err error) {
 	open := map[sources.Provider][]string{}
 	for _, r := range t.Open {
 		open[r.Provider] = append(open[r.Provider], r.Module)
@@ -115,10 +116,10 @@ func collect(ctx context.Context, k *job.TargetCache, t *job.Tree) (packages []s
 			}
 		}
 		if unmet < len(wanted[id]) {
-			packages = append(packages, s)
+			all = append(all, s)
 		}
 	}
-	return packages, missing, nil
+	return all, missing, nil
 }
 
 // maxPlaces is the largest number of root modules shown for one provider.

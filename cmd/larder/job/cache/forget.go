@@ -51,34 +51,37 @@ func ForgetRelease(ctx context.Context, s *site.Site, typed string, kept bool) e
 	s.Output.Summary(Forgot{Packages: forgotten})
 	switch {
 	case forgotten > 0 && kept:
-		s.Output.Say("Released %s; larder cache prune keeps only packages that root modules use", ui.Count(forgotten, "package"))
+		s.Output.Say("Released %s; larder cache prune keeps only packages that root modules use",
+			ui.Count(forgotten, "package"))
 	case forgotten > 0:
-		s.Output.Say("Removed the recorded hashes of %s; Larder accepts the contents of the next download", ui.Count(forgotten, "package"))
+		s.Output.Say("Removed the recorded hashes of %s; Larder accepts the contents of the next download",
+			ui.Count(forgotten, "package"))
 	case kept:
 		s.Output.WarnHint("larder cache list shows kept packages", "you have kept no package of %s %s", p, v)
 	default:
-		return nothingRecorded(ctx, k, p, v, there)
+		return nothingRecorded(ctx, k, sources.Release{Provider: p, Version: v}, there)
 	}
 	return nil
 }
 
 // nothingRecorded prints that no hashes of a release are recorded, or only those for some other platforms. The
 // hint is what is recorded, or a similar provider.
-func nothingRecorded(ctx context.Context, k *job.TargetCache, p sources.Provider, v sources.Version, there []sources.Platform) error {
-	text := fmt.Sprintf("no hashes are recorded for %s %s", p, v)
+func nothingRecorded(ctx context.Context, k *job.TargetCache, r sources.Release, there []sources.Platform) error {
+	text := fmt.Sprintf("no hashes are recorded for %s", r)
 	if only := k.Flags.Platforms; len(only) > 0 && len(there) > 0 {
-		k.Out.WarnHint("hashes are recorded for "+ui.List("and", sources.Texts(there)), "%s %s", text, ui.List("or", sources.Texts(only)))
+		k.Out.WarnHint("hashes are recorded for "+ui.List("and", sources.Texts(there)),
+			"%s %s", text, ui.List("or", sources.Texts(only)))
 		return nil
 	}
-	versions, err := k.Cache.RecordedVersions(p)
+	versions, err := k.Cache.RecordedVersions(r.Provider)
 	if err != nil {
 		return err
 	}
-	versions = slices.DeleteFunc(versions, func(other sources.Version) bool { return other == v })
+	versions = slices.DeleteFunc(versions, func(other sources.Version) bool { return other == r.Version })
 	known := k.KnownProviders(ctx)
 	if len(versions) > 0 {
 		k.Out.WarnHint("the cache has hashes of "+ui.Some(sources.Texts(versions), job.MaxVersions), "%s", text)
-	} else if meant := site.NearestProvider(p, known); meant != nil && !slices.Contains(known, p) {
+	} else if meant := site.NearestProvider(r.Provider, known); meant != nil && !slices.Contains(known, r.Provider) {
 		k.Out.WarnHint(fmt.Sprintf("did you mean %q?", k.Out.Name(*meant)), "%s", text)
 	} else {
 		k.Out.Warn("%s", text)

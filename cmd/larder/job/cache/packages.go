@@ -26,7 +26,8 @@ type cachedSize struct {
 }
 
 func sizeOf(e cachedir.Entry) cachedSize {
-	return cachedSize{report.InJSON(e.ID), e.Size, e.Freed, report.Moment(e.Used), append([]string{}, e.Roots...), e.Linked, e.Kept}
+	roots := append([]string{}, e.Roots...)
+	return cachedSize{report.InJSON(e.ID), e.Size, e.Freed, report.Moment(e.Used), roots, e.Linked, e.Kept}
 }
 
 // lastUsed returns the cell with the last use.
@@ -78,7 +79,8 @@ func (c Cached) Cells(o *report.Output) []report.Cell {
 	case c.Changed:
 		verified = report.ChangedSince
 	}
-	return append(c.IDCells(), report.SizeColumn.Of(ui.Size(c.Size)), c.lastUsed(), report.Column{Head: "USED BY"}.Of(c.users()),
+	usedBy := report.Column{Head: "USED BY"}.Of(c.users())
+	return append(c.IDCells(), report.SizeColumn.Of(ui.Size(c.Size)), c.lastUsed(), usedBy,
 		report.VerifiedColumn.Of(verified), c.SignedBy(o))
 }
 
@@ -188,7 +190,8 @@ var contents = []struct {
 	{cachedir.Interrupted, "partial downloads, resumable"},
 	{cachedir.Abandoned, "partial downloads; larder cache prune removes them"},
 	{cachedir.Leftover, "from killed processes; larder cache prune removes it"},
-	{cachedir.Quarantine, "damaged and changed files; larder cache prune removes those in .larder/quarantine after 30 days"},
+	{cachedir.Quarantine, "damaged and changed files; " +
+		"larder cache prune removes those in .larder/quarantine after 30 days"},
 	{cachedir.Foreign, "files that are not part of a cache"},
 	{cachedir.Others, "temporary files and downloads; only the users who own them can remove them"},
 }
@@ -226,7 +229,8 @@ func showTotals(o *report.Output, path string, plan *cachedir.Plan) {
 	}
 	o.Summary(total)
 	all := total.Size + plan.Usage.Total().Bytes
-	o.Sentence("Plugin cache %s: %s on disk, used by %s", o.Shorten(path), ui.Size(all), ui.Count(total.Roots, "root module"))
+	users := ui.Count(total.Roots, "root module")
+	o.Sentence("Plugin cache %s: %s on disk, used by %s", o.Shorten(path), ui.Size(all), users)
 	report.Table(o, rows)
 	report.Grid(o, totals)
 	if plan.Blocked == nil && !plan.Empty() {

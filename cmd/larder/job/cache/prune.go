@@ -37,7 +37,9 @@ func Prune(ctx context.Context, s *site.Site, policy cachedir.Policy, request jo
 	if err != nil {
 		return err
 	}
-	sum := &report.PruneSum{Used: plan.Used, Kept: plan.Kept, Recent: plan.Recent, Others: plan.Others, DryRun: s.Flags.DryRun}
+	sum := &report.PruneSum{
+		Used: plan.Used, Kept: plan.Kept, Recent: plan.Recent, Others: plan.Others, DryRun: s.Flags.DryRun,
+	}
 	s.Output.Summary(sum)
 	if !request.Yes {
 		showRemovals(s.Output, plan.Packages, !request.Asks)
@@ -92,7 +94,8 @@ func plan(ctx context.Context, k *job.TargetCache, policy cachedir.Policy) (*cac
 	known := len(plan.Listing.Roots) > 0
 	if plan.Blocked == nil && !known && !limited && !policy.All && len(plan.Packages) > 0 {
 		plan.Blocked = sources.WithHint(errors.New("no root module is known, so every package would be removed"),
-			"name directories of root modules with --roots, set a limit such as --older-than 30d, or remove everything with --all")
+			"name directories of root modules with --roots, set a limit such as --older-than 30d, "+
+				"or remove everything with --all")
 	}
 	return plan, nil
 }

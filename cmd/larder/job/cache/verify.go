@@ -62,7 +62,8 @@ func Verify(ctx context.Context, s *site.Site) error {
 	}
 	s.Output.Findings(report.FindingsOf(v.Findings)...)
 	sum := v.sum()
-	distrusted, hints := v.TrustFindings(v.Accept(ctx, v.Packages), v.Packages, func(s sources.Stored) string { return s.ID.Path() }, v.Path)
+	at := func(s sources.Stored) string { return s.ID.Path() }
+	distrusted, hints := v.TrustFindings(v.Accept(ctx, v.Packages), v.Packages, at, v.Path)
 	sum.Problems += distrusted
 	if len(v.Findings) > 0 {
 		hints = slices.Insert(hints, 0, "larder cache repair replaces damaged packages")

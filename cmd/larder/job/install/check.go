@@ -217,11 +217,11 @@ func (k *checkedModule) checkRoot(ctx context.Context, root *installer.Root) err
 	}
 	k.checkEngine(root)
 	if !k.Lock.Exists && len(root.Requirements) > 0 {
-		f := report.Finding{Kind: ruleNoLockFile, Text: "there is no lock file", Hints: []string{k.Again("lock", k.NamedPlatforms()...) + " writes the lock file"}}
+		f := report.Finding{Kind: ruleNoLockFile, Text: "there is no lock file", Hints: k.lockHint("writes the lock file")}
 		k.add(f, k.declared(root.Requirements[0].Provider))
 	}
 	for _, e := range k.Lock.Entries() {
-		if !slices.Contains(root.Unmanaged, e.Provider) && !slices.ContainsFunc(root.Requirements, func(r sources.Requirement) bool { return r.Provider == e.Provider }) {
+		if !slices.Contains(root.Unmanaged, e.Provider) && !requires(root, e.Provider) {
 			k.allowed(ctx, e.Provider)
 		}
 	}
@@ -233,13 +233,15 @@ func (k *checkedModule) checkRoot(ctx context.Context, root *installer.Root) err
 	if len(root.Requirements) == 0 {
 		return nil
 	}
-	locker, methods, err := k.open(ctx, k.Root)
+	locker, _, err := k.open(ctx, k.Root)
 	if err != nil {
 		return err
 	}
-	root.Requirements = slices.DeleteFunc(root.Requirements, func(r sources.Requirement) bool { return !k.signed(locker, r.Provider) })
+	root.Requirements = slices.DeleteFunc(root.Requirements, func(r sources.Requirement) bool {
+		return !k.signed(locker, r.Provider)
+	})
 	locked := &lockedModule{out: k.out, file: k.LockFile, check: true}
-	err = k.complete(ctx, k.Root, root, locked, locker, methods)
+	err = k.complete(ctx, k.Root, root, locked)
 	k.takeLocked(locked)
 	return err
 }
@@ -266,6 +268,11 @@ func (k *checkedModule) checkEngine(root *installer.Root) {
 	}, at)
 }
 
+// lockHint returns the hint with the command that completes the lock file.
+func (k *checkedModule) lockHint(does string) []string {
+	return []string{k.Again("lock", k.NamedPlatforms()...) + " " + does}
+}
+
 // allowed reports whether the policy allows a provider and its locked version, and whether its host is expected.
 func (k *checkedModule) allowed(ctx context.Context, p sources.Provider) bool {
 	found := len(k.Findings)
@@ -275,8 +282,10 @@ func (k *checkedModule) allowed(ctx context.Context, p sources.Provider) bool {
 		k.add(errorFinding(p, sources.Version{}, err), k.declared(p))
 	case !k.Policy.Has(policy.Allow) && !slices.Contains(k.NamedHosts(), p.Host):
 		// Otherwise someone has named it, or has listed all providers that are allowed.
-		f := report.Finding{Kind: ruleUnexpectedHost, Text: fmt.Sprintf("neither the CLI configuration nor the policy names the host %s", p.Host)}
-		f.Hints = []string{fmt.Sprintf("if %s is a registry that you use, add allow = [\"*/*\", \"%[1]s/*/*\"] to the policy in .larder.hcl", p.Host)}
+		f := report.Finding{Kind: ruleUnexpectedHost}
+		f.Text = fmt.Sprintf("neither the CLI configuration nor the policy names the host %s", p.Host)
+		const hint = `if %s is a registry that you use, add allow = ["*/*", "%[1]s/*/*"] to the policy in .larder.hcl`
+		f.Hints = []string{fmt.Sprintf(hint, p.Host)}
 		if near := sources.Nearest(string(p.Host), sources.Texts(k.NamedHosts())); near != "" {
 			f.Hints = []string{fmt.Sprintf("did you mean %s?", near)}
 		}
@@ -310,7 +319,7 @@ func (k *checkedModule) matches(r sources.Requirement) bool {
 		}
 		k.add(f, k.lockedAt(r.Provider))
 	case k.Lock.Exists:
-		f := report.Finding{Kind: ruleNotLocked, Text: "not in the lock file", Hints: []string{k.Again("lock", k.NamedPlatforms()...) + " adds the provider"}}
+		f := report.Finding{Kind: ruleNotLocked, Text: "not in the lock file", Hints: k.lockHint("adds the provider")}
 		k.add(f.About(r.Provider, sources.Version{}), k.declared(r.Provider))
 	}
 	return false
@@ -336,13 +345,12 @@ func (k *checkedModule) signed(locker *installer.Locker, p sources.Provider) boo
 
 // takeLocked adds the problems of the lock file.
 func (k *checkedModule) takeLocked(locked *lockedModule) {
-	hints := map[string]string{
-		ruleLockOutOfDate:  k.Again("lock") + " updates the lock file",
-		ruleLockIncomplete: k.Again("lock", k.NamedPlatforms()...) + " adds the hashes",
-		ruleUnknownHash:    k.unknownHint(), ruleCheckoutMirror: checkoutHint,
+	hints := map[string][]string{
+		ruleLockOutOfDate: {k.Again("lock") + " updates the lock file"}, ruleLockIncomplete: k.lockHint("adds the hashes"),
+		ruleUnknownHash: {k.unknownHint()}, ruleCheckoutMirror: {checkoutHint},
 	}
 	for _, f := range locked.problems(false) {
-		f.Hints = []string{hints[f.Kind]}
+		f.Hints = hints[f.Kind]
 		k.add(f, f.Place())
 	}
 }
@@ -475,4 +483,5 @@ func (k *checkedModule) declared(p sources.Provider) (place report.Place) {
 }
 
 // checkoutHint is the hint about providers that the checkout serves.
-const checkoutHint = "anyone who can change the checkout chooses these packages and their hashes: compare them with the origin registry, or keep the mirror elsewhere"
+const checkoutHint = "anyone who can change the checkout chooses these packages and their hashes: " +
+	"compare them with the origin registry, or keep the mirror elsewhere"

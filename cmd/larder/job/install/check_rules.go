@@ -45,8 +45,10 @@ var CheckRules = []CheckRule{
 	{"policy-require-signed", "The policy requires a valid signature."},
 	{"policy-trusted-keys", "The policy requires a signature by one of certain keys."},
 	{"policy-engines", "The policy doesn't list the engine of the root module."},
-	{rulePolicyOverride, "A development override or a running program replaces a provider that the policy has rules about."},
-	{ruleUnexpectedHost, "The provider's host is no default registry, and neither the CLI configuration nor the policy names it."},
+	{rulePolicyOverride, "A development override or a running program replaces a provider " +
+		"that the policy has rules about."},
+	{ruleUnexpectedHost, "The provider's host is no default registry, " +
+		"and neither the CLI configuration nor the policy names it."},
 	{ruleNoLockFile, "The root module requires providers, and has no lock file."},
 	{ruleNotLocked, "The lock file lacks a required provider."},
 	{ruleLockConflict, "The constraints don't allow the locked version."},

@@ -56,7 +56,7 @@ func (d document) sarif() string {
 				}
 			}
 			// Lines, versions and texts change while the problem stays the same.
-			print := fmt.Sprintf("%x", sha256.Sum256([]byte(strings.Join([]string{f.Kind, f.Provider, d.path(at.File)}, "\x00"))))
+			print := fmt.Sprintf("%x", sha256.Sum256([]byte(f.Kind+"\x00"+f.Provider+"\x00"+d.path(at.File))))
 			known[print]++
 			results = append(results, object{
 				"ruleId": f.Kind, "ruleIndex": index, "level": f.Severity, "message": text(d.full(f)),

@@ -53,13 +53,16 @@ func changedSince(ctx context.Context, s *site.Site, revision string) (*changes,
 	}
 	commit, err := g.line(ctx, "rev-parse", "--verify", "--quiet", revision+"^{commit}")
 	if err != nil {
-		return nil, sources.WithHint(fmt.Errorf("--since: the repository %s has no revision %s", s.Shown(g.dir), revision), "%s", deep)
+		err := fmt.Errorf("--since: the repository %s has no revision %s", s.Shown(g.dir), revision)
+		return nil, sources.WithHint(err, "%s", deep)
 	}
 	base, err := g.line(ctx, "merge-base", commit, "HEAD")
 	if err != nil {
-		return nil, sources.WithHint(fmt.Errorf("--since: %s and the commit in %s have no common history", revision, s.Shown(g.dir)), "%s", deep)
+		err := fmt.Errorf("--since: %s and the commit in %s have no common history", revision, s.Shown(g.dir))
+		return nil, sources.WithHint(err, "%s", deep)
 	}
-	tracked, err := g.run(ctx, "diff", "--name-only", "-z", "--no-renames", "--no-ext-diff", "--no-textconv", "--ignore-submodules=dirty", base, "--")
+	tracked, err := g.run(ctx, "diff", "--name-only", "-z", "--no-renames", "--no-ext-diff", "--no-textconv",
+		"--ignore-submodules=dirty", base, "--")
 	if err != nil {
 		return nil, err
 	}
@@ -99,14 +102,16 @@ const maxChanges = 64 << 20
 func git(ctx context.Context, s *site.Site) (*gitRepository, error) {
 	programs := s.Executables("git")
 	if len(programs) == 0 {
-		return nil, sources.WithHint(errors.New("--since needs git, which is not on PATH"), "install git, or check all root modules with -R")
+		return nil, sources.WithHint(errors.New("--since needs git, which is not on PATH"),
+			"install git, or check all root modules with -R")
 	}
 	g := &gitRepository{s.Machine, programs[0], s.WorkDir, []string{
 		"core.fsmonitor=false", "core.hooksPath=" + os.DevNull, "core.pager=", "diff.external=", "diff.relative=false",
 	}}
 	top, err := g.line(ctx, "rev-parse", "--show-toplevel")
 	if err != nil {
-		return nil, sources.WithHint(fmt.Errorf("--since needs a git repository: %w", err), "run larder in the repository, or check all root modules with -R")
+		return nil, sources.WithHint(fmt.Errorf("--since needs a git repository: %w", err),
+			"run larder in the repository, or check all root modules with -R")
 	}
 	g.dir = site.Resolve(filepath.FromSlash(top))
 	// Git runs filters to compare a file, and there is no switch for all of them.

@@ -74,7 +74,8 @@ func (l *locking) take(args []string) error {
 	for _, address := range addresses {
 		if _, _, versioned := sources.CutVersion(address); versioned {
 			err := fmt.Errorf("%s: lock takes addresses without a version", address)
-			return report.Usage(sources.WithHint(err, "larder lock keeps the locked version; with --upgrade it chooses the newest that the configuration allows"))
+			return report.Usage(sources.WithHint(err,
+				"larder lock keeps the locked version; with --upgrade it chooses the newest that the configuration allows"))
 		}
 		if _, err := sources.ParseProvider(address, sources.Terraform); err != nil {
 			return report.Usage(err)
@@ -130,11 +131,7 @@ func (l *locking) lock(ctx context.Context, dir string, locked *lockedModule) er
 			return err
 		}
 	}
-	locker, methods, err := l.open(ctx, m)
-	if err != nil {
-		return err
-	}
-	return l.complete(ctx, m, root, locked, locker, methods)
+	return l.complete(ctx, m, root, locked)
 }
 
 // choose removes all required providers that the arguments do not name. Without named
@@ -225,7 +222,8 @@ func (l *locking) sum(conclude bool) error {
 // problemsFound returns the error of a check that found problems.
 func (l *locking) problemsFound() error {
 	t := &l.tally
-	text := fmt.Sprintf("%s in %s, checked for %s", ui.Count(t.Problems, "problem"), ui.Count(t.Modules, "lock file"), ui.List("and", t.Platforms))
+	text := fmt.Sprintf("%s in %s, checked for %s",
+		ui.Count(t.Problems, "problem"), ui.Count(t.Modules, "lock file"), ui.List("and", t.Platforms))
 	if t.Failed > 0 {
 		text += fmt.Sprintf("; %s failed", ui.Count(t.Failed, "root module"))
 	}

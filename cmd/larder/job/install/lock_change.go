@@ -202,7 +202,8 @@ func (t LockSum) text(o *report.Output) string {
 	case t.Incomplete+t.Failed == 0:
 		return fmt.Sprintf("%s complete for %s (%s)", of(all), t.platforms(), ui.Took(o.Elapsed()))
 	default:
-		text = fmt.Sprintf("%s %s for %s", report.Said(t.DryRun, "Would complete", "Completed"), of(t.Incomplete), t.platforms())
+		did := report.Said(t.DryRun, "Would complete", "Completed")
+		text = fmt.Sprintf("%s %s for %s", did, of(t.Incomplete), t.platforms())
 		is := report.Said(t.DryRun, "is", "was")
 		if complete > 1 {
 			is = report.Said(t.DryRun, "are", "were")

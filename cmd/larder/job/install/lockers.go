@@ -52,7 +52,11 @@ func (l *lockers) open(ctx context.Context, m *site.Root) (*installer.Locker, []
 }
 
 // complete determines the complete lock file for the requirements of a root module.
-func (l *lockers) complete(ctx context.Context, m *site.Root, root *installer.Root, locked *lockedModule, locker *installer.Locker, methods []sources.Method) error {
+func (l *lockers) complete(ctx context.Context, m *site.Root, root *installer.Root, locked *lockedModule) error {
+	locker, methods, err := l.open(ctx, m)
+	if err != nil {
+		return err
+	}
 	root.DryRun = l.Checks
 	locked.before, locked.platforms, locked.declared = root.Lock, m.Platforms(), m.Declared()
 	result, err := locker.Lock(ctx, *root)

@@ -20,7 +20,8 @@ func Prefetch(ctx context.Context, s *site.Site, request job.FillRequest) error 
 	if f.Flags.NoCache {
 		return report.Usage(errors.New("prefetch needs a plugin cache, so --no-cache can't be used"))
 	}
-	sum, err := f.Run(ctx, func(s *job.Supply) (job.Destination, error) { return cacheToFill(s, request.Keep) }, func(context.Context) error { return nil })
+	to := func(s *job.Supply) (job.Destination, error) { return cacheToFill(s, request.Keep) }
+	sum, err := f.Run(ctx, to, func(context.Context) error { return nil })
 	if !sum.Empty() {
 		f.Output.Conclude("%s", sum.Text(f.Output))
 	}

@@ -31,7 +31,8 @@ func Verify(ctx context.Context, s *site.Site, roots []string) error {
 	for _, text := range slices.Sorted(maps.Keys(v.Refused)) {
 		refused = append(refused, v.Refused[text])
 	}
-	distrusted, hints := v.TrustFindings(errors.Join(append(refused, v.UnusedKeys())...), slices.Concat(v.Unfit, v.Sound), func(s sources.Stored) string { return s.Dir }, v.WorkDir)
+	refusal, all := errors.Join(append(refused, v.UnusedKeys())...), slices.Concat(v.Unfit, v.Sound)
+	distrusted, hints := v.TrustFindings(refusal, all, func(s sources.Stored) string { return s.Dir }, v.WorkDir)
 	v.Sum.Problems += distrusted
 	v.Output.CheckedInDetail(report.CheckedOf(v.Sound))
 	v.Output.Summary(v.Sum)

@@ -53,16 +53,20 @@ func VerifyBundle(ctx context.Context, s *site.Site, file string) error {
 	}
 	s.Output.Findings(report.FindingsOf(v.Findings)...)
 	packages := v.Packages
-	distrusted, hints := m.TrustFindings(m.Accept(ctx, packages), packages, func(sources.Stored) string { return file }, file)
+	at := func(sources.Stored) string { return file }
+	distrusted, hints := m.TrustFindings(m.Accept(ctx, packages), packages, at, file)
 	problems := len(v.Findings) + distrusted
 	if len(v.Findings) > 0 {
-		hints = slices.Insert(hints, 0, "copy the bundle again, or ask the sender for a new one; larder bundle import refuses damaged files")
+		hints = slices.Insert(hints, 0,
+			"copy the bundle again, or ask the sender for a new one; larder bundle import refuses damaged files")
 	}
 	all := report.CheckedOf(packages)
 	report.Grid(s.Output, all)
 	s.Output.Payload(v.Payload, "")
 	s.Output.BundledRemovals(v.Removed)
-	s.Output.Summary(report.VerifySum{Packages: len(v.Packages), Bytes: v.Bytes, Problems: problems, Payloads: len(v.Payload)})
+	s.Output.Summary(report.VerifySum{
+		Packages: len(v.Packages), Bytes: v.Bytes, Problems: problems, Payloads: len(v.Payload),
+	})
 	besides := report.PayloadText(v.Payload) + report.RemovesText(v.Removed)
 	packed := ui.Count(len(v.Packages), "package")
 	s.Output.Say("Verified %s, %s%s%s", packed, ui.Size(v.Bytes), besides, s.Output.Keys(all, "bundle"))

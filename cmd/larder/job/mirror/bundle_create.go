@@ -38,7 +38,8 @@ type BundleRequest struct {
 // a mirror.
 func CreateBundle(ctx context.Context, s *site.Site, request BundleRequest) error {
 	f := job.NewFilling(s, request.FillRequest)
-	typed, others, err := job.Pick(f.Wanted.Site, job.Target{Command: "bundle create", What: "the FILE to write", Is: mayBeBundle}, request.Arguments)
+	target := job.Target{Command: "bundle create", What: "the FILE to write", Is: mayBeBundle}
+	typed, others, err := job.Pick(f.Wanted.Site, target, request.Arguments)
 	if err != nil {
 		return err
 	}
@@ -83,7 +84,8 @@ func CreateBundle(ctx context.Context, s *site.Site, request BundleRequest) erro
 		if cachedir.IsCache(dir) {
 			err := fmt.Errorf("%s is a plugin cache, which has no archives", request.Mirror)
 			err = sources.WithHint(err, "to fetch the archives, name the providers instead of --mirror")
-			return sources.WithHint(err, "without a network: larder cache export FILE -R writes the packages of root modules for larder cache import")
+			return sources.WithHint(err,
+				"without a network: larder cache export FILE -R writes the packages of root modules for larder cache import")
 		}
 		return hintDamage(createBundle(ctx, m, dir, file, opts), request.Mirror)
 	}
@@ -104,14 +106,17 @@ func gatherPayload(ctx context.Context, w *job.Wanted, request BundleRequest) ([
 		}
 	}
 	payload, err := bundle.Gather(ctx, roots, engine, w.Output.WarnOf)
-	if err == nil && request.Modules && !slices.ContainsFunc(payload, func(p bundle.Payload) bool { return p.Kind == bundle.RootModules }) {
+	isModules := func(p bundle.Payload) bool { return p.Kind == bundle.RootModules }
+	if err == nil && request.Modules && !slices.ContainsFunc(payload, isModules) {
 		w.Output.WarnHint("terraform get or tofu get installs modules", "no modules are installed for the root modules")
 	}
 	return payload, err
 }
 
 // bundleSelected bundles what the filling selects, without what the receiver has, if there is one.
-func bundleSelected(ctx context.Context, f *job.Filling, m *site.Root, file, typed string, opts bundle.CreateOptions) error {
+func bundleSelected(
+	ctx context.Context, f *job.Filling, m *site.Root, file, typed string, opts bundle.CreateOptions,
+) error {
 	dir, done, err := temporaryMirror(file, opts.DryRun, f.Output.WarnOf)
 	if err != nil {
 		return err
@@ -120,7 +125,8 @@ func bundleSelected(ctx context.Context, f *job.Filling, m *site.Root, file, typ
 	opts.Records = store.Records{Key: opts.Records.Key} // no record outlives the mirror
 	err = f.RunMirror(ctx, func() (*builder.Builder, error) {
 		return builder.Open(ctx, dir, m.Sharing(builder.Options{
-			Records: opts.Records, Judge: m.Judge(), ReadOnly: opts.DryRun, Warn: f.Output.WarnOf, Place: "the bundle", Temporary: true,
+			Records: opts.Records, Judge: m.Judge(), ReadOnly: opts.DryRun, Warn: f.Output.WarnOf,
+			Place: "the bundle", Temporary: true,
 		}))
 	}, skipsFor(opts.Since), func(_ *builder.Builder, sum report.FillSum) error {
 		if opts.DryRun {
@@ -150,7 +156,8 @@ func fullBundle(err error, file, typed string) error {
 			continue
 		}
 		full.Path = filepath.Dir(file)
-		errs[i] = sources.WithHint(err, "until it is complete, a bundle takes the space of its packages twice; larder bundle create %s --mirror DIR needs it once", typed)
+		errs[i] = sources.WithHint(err, "until it is complete, a bundle takes the space of its packages twice; "+
+			"larder bundle create %s --mirror DIR needs it once", typed)
 	}
 	return errors.Join(errs...)
 }
@@ -162,7 +169,8 @@ func mayBeBundle(path string, info os.FileInfo) bool {
 }
 
 // ErrAddresses is the usage error for addresses of providers beside a mirror to bundle.
-var ErrAddresses = report.Usage(errors.New("--mirror takes every package there and cannot be combined with provider addresses"))
+var ErrAddresses = report.Usage(
+	errors.New("--mirror takes every package there and cannot be combined with provider addresses"))
 
 // temporaryMirror creates a directory for a mirror beside the file. The function done
 // removes it, and the next run removes those of killed runs. If nothing is to be written, the

@@ -43,7 +43,8 @@ func ImportBundle(ctx context.Context, s *site.Site, request BundleImportRequest
 	}
 	dir := site.Absolute(m.Dir, request.Dir)
 	if info, err := os.Stat(dir); err == nil && !info.IsDir() || err != nil && filepath.Ext(dir) == ".tar" {
-		return report.Usage(sources.WithHint(fmt.Errorf("%s is not the directory of a mirror", dir), "write the DIR of the mirror last: larder bundle import FILE DIR"))
+		return report.Usage(sources.WithHint(fmt.Errorf("%s is not the directory of a mirror", dir),
+			"write the DIR of the mirror last: larder bundle import FILE DIR"))
 	}
 	config, err := job.NewMirrorConfig(m, request.WriteConfig, dir)
 	if err != nil {
@@ -120,7 +121,9 @@ func tellLeft(s *site.Site, imported bundle.Imported) {
 	if len(imported.Left) == 0 {
 		return
 	}
-	flags := map[bundle.PayloadKind]string{bundle.RootModules: "--modules-to DIR", bundle.EngineBinary: "--engine-to DIR --engine-sha256 SUM"}
+	flags := map[bundle.PayloadKind]string{
+		bundle.RootModules: "--modules-to DIR", bundle.EngineBinary: "--engine-to DIR --engine-sha256 SUM",
+	}
 	var add []string
 	for _, p := range imported.Left {
 		add = append(add, flags[p.Kind])

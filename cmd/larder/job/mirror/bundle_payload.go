@@ -20,7 +20,8 @@ import (
 // bundle are relative to the directory in which the command runs.
 func bundleRoots(ctx context.Context, w *job.Wanted) ([]bundle.Root, error) {
 	if len(w.Paths) == 0 {
-		return nil, report.Usage(sources.WithHint(errors.New("--modules needs a root module where providers are named"), "add . for the root module here; with -R, also those in subdirectories"))
+		return nil, report.Usage(sources.WithHint(errors.New("--modules needs a root module where providers are named"),
+			"add . for the root module here; with -R, also those in subdirectories"))
 	}
 	var roots []bundle.Root
 	owners := map[string]string{}

@@ -50,7 +50,9 @@ func Diff(ctx context.Context, s *site.Site, first, second site.PlaceRequest) er
 }
 
 // bothContents reads both mirrors, the directory first if the other is a place. It adds what can't be read.
-func bothContents(ctx context.Context, m *site.Root, first, second site.PlaceRequest, unreadable *job.InPlace) (a, b bundle.Contents, err error) {
+func bothContents(
+	ctx context.Context, m *site.Root, first, second site.PlaceRequest, unreadable *job.InPlace,
+) (a, b bundle.Contents, err error) {
 	if site.IsPlace(first.Place) && !site.IsPlace(second.Place) {
 		b, a, err = bothContents(ctx, m, second, first, unreadable)
 		return a, b, err
@@ -67,7 +69,9 @@ func bothContents(ctx context.Context, m *site.Root, first, second site.PlaceReq
 }
 
 // contentsOf reads a mirror. If it can't list its providers, they are those that are known. It adds what can't be read.
-func contentsOf(ctx context.Context, m *site.Root, r site.PlaceRequest, known []sources.Provider, unreadable *job.InPlace) (bundle.Contents, error) {
+func contentsOf(
+	ctx context.Context, m *site.Root, r site.PlaceRequest, known []sources.Provider, unreadable *job.InPlace,
+) (bundle.Contents, error) {
 	if !site.IsPlace(r.Place) {
 		return localContents(ctx, m, r.Place)
 	}

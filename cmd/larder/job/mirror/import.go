@@ -90,7 +90,8 @@ func newImporting(ctx context.Context, s *site.Site, request LegacyRequest) (*im
 		return nil, err
 	}
 	for _, path := range request.Paths {
-		path, err := site.Existing(m.Dir, path, site.FileOrDir, "name a provider's executable or zip file, or a directory that contains some")
+		path, err := site.Existing(m.Dir, path, site.FileOrDir,
+			"name a provider's executable or zip file, or a directory that contains some")
 		if err != nil {
 			return nil, err
 		}
@@ -98,7 +99,8 @@ func newImporting(ctx context.Context, s *site.Site, request LegacyRequest) (*im
 			return nil, unchanging(im.dir, path)
 		}
 		if b, _ := bundle.Open(path); b != nil {
-			err := sources.WithHint(fmt.Errorf("%s is a bundle", path), "to add its packages to the mirror, run larder bundle import %s %s",
+			err := sources.WithHint(fmt.Errorf("%s is a bundle", path),
+				"to add its packages to the mirror, run larder bundle import %s %s",
 				site.ShellQuoted(im.Shown(path)), site.ShellQuoted(request.To))
 			return nil, errors.Join(err, b.Close())
 		}
@@ -166,7 +168,8 @@ func unchanging(dir, path string) error {
 func (im *importing) run(ctx context.Context, candidates []legacy.Candidate) (err error) {
 	_, statErr := os.Stat(im.dir)
 	im.exists = statErr == nil
-	im.store, err = job.OpenMirror(ctx, im.Root, im.dir, builder.Options{Unpacked: im.request.Unpacked, ReadOnly: im.Flags.DryRun})
+	opts := builder.Options{Unpacked: im.request.Unpacked, ReadOnly: im.Flags.DryRun}
+	im.store, err = job.OpenMirror(ctx, im.Root, im.dir, opts)
 	if err != nil {
 		return err
 	}

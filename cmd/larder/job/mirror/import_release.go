@@ -32,7 +32,7 @@ func (im *importing) vouch(ctx context.Context, candidates []legacy.Candidate) e
 	}
 	var errs []error
 	for _, r := range releases {
-		signed, err := im.evidenceFor(ctx, r, public, private)
+		signed, err := im.evidence(ctx, r, public, private)
 		if err != nil {
 			errs = append(errs, fmt.Errorf("%s: %w", r.SumsPath, err))
 		}
@@ -51,7 +51,8 @@ func (im *importing) readKey(typed string, releases int) (string, error) {
 	path, err := site.Existing(im.Dir, typed, site.File, "name a file with an ASCII-armored OpenPGP key")
 	if err == nil && releases == 0 {
 		err = sources.WithHint(errors.New("there is no build of a provider"),
-			"keys are for published zip files, such as terraform-provider-thing_1.2.0_linux_amd64.zip, that aren't in a mirror yet")
+			"keys are for published zip files, such as terraform-provider-thing_1.2.0_linux_amd64.zip, "+
+				"that aren't in a mirror yet")
 	}
 	if err != nil {
 		return "", err
@@ -61,15 +62,16 @@ func (im *importing) readKey(typed string, releases int) (string, error) {
 	return string(text), err
 }
 
-// evidenceFor returns the evidence for a release, or nil if nothing vouches for it, or if the mirror has signed
+// evidence returns the evidence for a release, or nil if nothing vouches for it, or if the mirror has signed
 // checksums for what it has none.
-func (im *importing) evidenceFor(ctx context.Context, r *legacy.Release, public, private string) (*sources.Signed, error) {
+func (im *importing) evidence(ctx context.Context, r *legacy.Release, public, private string) (*sources.Signed, error) {
 	switch {
 	case r.Signature != nil && r.Sums == nil:
 		return nil, errors.New("there is a signature, but no checksums")
 	case r.Signature != nil && public == "":
 		err := errors.New("it is signed, but the key is not known")
-		return nil, sources.WithHint(err, "name the file of the publisher's public key with --key; gpg --armor --export writes it")
+		return nil, sources.WithHint(err,
+			"name the file of the publisher's public key with --key; gpg --armor --export writes it")
 	case r.Signature == nil && private == "" && public == "":
 		return nil, nil
 	case r.Signature == nil && private == "":
@@ -174,7 +176,8 @@ func (im *importing) covers(r *legacy.Release, sums []byte, held map[sources.Pac
 	for _, id := range slices.SortedFunc(maps.Keys(held), sources.PackageID.Compare) {
 		if !listed.Has(held[id]) {
 			err := fmt.Errorf("it doesn't have the checksum of the mirror's %s, which is %s", id.Filename(), held[id])
-			errs = append(errs, sources.WithHint(err, "find out which package is right; import it with --replace, or remove that of the mirror first"))
+			const hint = "find out which package is right; import it with --replace, or remove that of the mirror first"
+			errs = append(errs, sources.WithHint(err, hint))
 		}
 	}
 	return errors.Join(errs...)
@@ -194,7 +197,8 @@ func (im *importing) prove(ctx context.Context, c *legacy.Candidate) (news bool,
 	const elsewhere = "import it as a different version with --as, or into a different mirror"
 	if c.Kind != legacy.Archive {
 		if kept != nil && !im.request.Unpacked {
-			err := fmt.Errorf("the mirror has signed checksums for %s, which cannot cover an archive that larder packs", c.ID.Release())
+			err := fmt.Errorf("the mirror has signed checksums for %s, which cannot cover an archive that larder packs",
+				c.ID.Release())
 			return false, sources.WithHint(err, elsewhere)
 		}
 		return false, nil

@@ -20,9 +20,9 @@ import (
 	"github.com/larder-cli/larder/sources/store"
 )
 
-// mirrorHere returns the mirror in dir, with the configuration for the working directory. It
+// openDir returns the mirror in dir, with the configuration for the working directory. It
 // fails for a plugin cache if the job changes the mirror.
-func mirrorHere(ctx context.Context, s *site.Site, dir string, opts builder.Options) (*site.Root, *builder.Builder, error) {
+func openDir(ctx context.Context, s *site.Site, dir string, o builder.Options) (*site.Root, *builder.Builder, error) {
 	m, err := s.Here(ctx)
 	if err != nil {
 		return nil, nil, err
@@ -30,12 +30,12 @@ func mirrorHere(ctx context.Context, s *site.Site, dir string, opts builder.Opti
 	if dir, err = job.Existing(s, dir); err != nil {
 		return nil, nil, err
 	}
-	if !opts.ReadOnly {
+	if !o.ReadOnly {
 		if err := job.NoCache(m, dir); err != nil {
 			return nil, nil, err
 		}
 	}
-	b, err := job.OpenMirror(ctx, m, dir, opts)
+	b, err := job.OpenMirror(ctx, m, dir, o)
 	return m, b, err
 }
 
@@ -78,7 +78,7 @@ func List(ctx context.Context, s *site.Site, r site.PlaceRequest, typed []string
 func listMirror(
 	ctx context.Context, s *site.Site, r site.PlaceRequest, patterns []site.Pattern,
 ) (entries []builder.Entry, unread, err error) {
-	_, b, err := mirrorHere(ctx, s, r.Place, builder.Options{ReadOnly: true})
+	_, b, err := openDir(ctx, s, r.Place, builder.Options{ReadOnly: true})
 	if err != nil {
 		return nil, nil, err
 	}
@@ -98,7 +98,7 @@ func listMirror(
 func hashed(
 	ctx context.Context, m *site.Root, typed string, opts builder.ListOptions,
 ) (dir string, entries []builder.Entry, err error) {
-	_, b, err := mirrorHere(ctx, m.Site, typed, builder.Options{ReadOnly: true})
+	_, b, err := openDir(ctx, m.Site, typed, builder.Options{ReadOnly: true})
 	if err != nil {
 		return "", nil, err
 	}
@@ -130,7 +130,7 @@ func Verify(ctx context.Context, s *site.Site, r site.PlaceRequest, typed []stri
 	if len(typed) > 0 {
 		return report.Usage(errors.New("all of a directory is verified: patterns are for places"))
 	}
-	m, b, err := mirrorHere(ctx, s, r.Place, builder.Options{ReadOnly: true})
+	m, b, err := openDir(ctx, s, r.Place, builder.Options{ReadOnly: true})
 	if err != nil {
 		return err
 	}
@@ -188,7 +188,8 @@ func (v verified) tell(ctx context.Context, unread error) error {
 	}
 	if v.sum.Unread {
 		sync := "larder mirror sync DIR --from " + site.ShellQuoted(v.typed) + " --cache CACHE"
-		v.Out.Say("Archives were looked for, and not read. To verify their contents, run %s, with two empty directories", sync)
+		v.Out.Say("Archives were looked for, and not read. To verify their contents, run %s, with two empty directories",
+			sync)
 	}
 	return cmp.Or(unread, report.Found(v.sum.Problems, "problem", "in "+read, hints...))
 }
@@ -197,7 +198,7 @@ func (v verified) tell(ctx context.Context, unread error) error {
 // wrong documents.
 func Index(ctx context.Context, s *site.Site, dir string) error {
 	dry := s.Flags.DryRun
-	_, b, err := mirrorHere(ctx, s, dir, builder.Options{ReadOnly: dry, Paranoid: true})
+	_, b, err := openDir(ctx, s, dir, builder.Options{ReadOnly: dry, Paranoid: true})
 	if err != nil {
 		return err
 	}

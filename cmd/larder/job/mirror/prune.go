@@ -13,7 +13,9 @@ import (
 
 // Prune removes the packages that the policy selects, except those that stay for the root modules, lock files
 // and lists of providers at paths.
-func Prune(ctx context.Context, s *site.Site, dir string, paths []string, policy builder.Policy, request job.PruneRequest) error {
+func Prune(
+	ctx context.Context, s *site.Site, dir string, paths []string, policy builder.Policy, request job.PruneRequest,
+) error {
 	if _, err := job.Existing(s, dir); err != nil {
 		return err
 	}
@@ -24,7 +26,7 @@ func Prune(ctx context.Context, s *site.Site, dir string, paths []string, policy
 	if err != nil {
 		return err
 	}
-	_, b, err := mirrorHere(ctx, s, dir, builder.Options{ReadOnly: s.Flags.DryRun})
+	_, b, err := openDir(ctx, s, dir, builder.Options{ReadOnly: s.Flags.DryRun})
 	if err != nil {
 		return err
 	}
@@ -44,7 +46,8 @@ func Prune(ctx context.Context, s *site.Site, dir string, paths []string, policy
 // removeFromMirror carries out a plan, once it is confirmed. If there is nothing to remove, it completes a removal that
 // was killed.
 func removeFromMirror(
-	ctx context.Context, s *site.Site, b *builder.Builder, plan *builder.Plan, sum *report.PruneSum, request job.PruneRequest,
+	ctx context.Context, s *site.Site, b *builder.Builder, plan *builder.Plan, sum *report.PruneSum,
+	request job.PruneRequest,
 ) error {
 	s.Output.Summary(sum)
 	if !request.Yes {

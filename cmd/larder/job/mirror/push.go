@@ -38,9 +38,11 @@ func target(ctx context.Context, m *site.Root, r site.PlaceRequest) (publish.Tar
 		}
 		return &publish.OCI{Mirror: m.OciMirror(template, true), URL: typed}, nil
 	case scheme != "":
-		return nil, report.Usage(sources.WithHint(fmt.Errorf("%s: Larder can't write to web servers", typed), "copy the directory to the server, or name an oci:// or s3:// place"))
+		return nil, report.Usage(sources.WithHint(fmt.Errorf("%s: Larder can't write to web servers", typed),
+			"copy the directory to the server, or name an oci:// or s3:// place"))
 	}
-	return nil, report.Usage(sources.WithHint(fmt.Errorf("%s is not a place to push to", typed), "write 'oci://HOST/TEMPLATE' or s3://BUCKET/PREFIX"))
+	return nil, report.Usage(sources.WithHint(fmt.Errorf("%s is not a place to push to", typed),
+		"write 'oci://HOST/TEMPLATE' or s3://BUCKET/PREFIX"))
 }
 
 // A PushRequest says what to push where.
@@ -139,7 +141,8 @@ func readPublishable(ctx context.Context, m *site.Root, typed string, patterns [
 		return nil, job.HasNothing(typed, patterns)
 	}
 	if unpacked > 0 {
-		all.problems = append(all.problems, sources.WithHint(fmt.Errorf("not pushed, because places have only archives: %s in directories", ui.Count(unpacked, "package")),
+		const text = "not pushed, because places have only archives: %s in directories"
+		all.problems = append(all.problems, sources.WithHint(fmt.Errorf(text, ui.Count(unpacked, "package")),
 			"create a mirror of archives with larder mirror sync, without --unpacked"))
 	}
 	for i := range all.releases {

@@ -18,7 +18,7 @@ import (
 // Remove removes packages from a mirror: those of each ADDRESS@VERSION, or of one platform of it. If one is
 // not there, it removes nothing.
 func Remove(ctx context.Context, s *site.Site, dir string, typed []string) error {
-	m, b, err := mirrorHere(ctx, s, dir, builder.Options{ReadOnly: s.Flags.DryRun})
+	m, b, err := openDir(ctx, s, dir, builder.Options{ReadOnly: s.Flags.DryRun})
 	if err != nil {
 		return err
 	}

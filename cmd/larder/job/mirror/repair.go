@@ -48,7 +48,7 @@ func Repair(ctx context.Context, s *site.Site, dir string, from []string, place 
 		return err
 	}
 	s.Place = place
-	m, b, err := mirrorHere(ctx, s, dir, builder.Options{ReadOnly: s.Flags.DryRun})
+	m, b, err := openDir(ctx, s, dir, builder.Options{ReadOnly: s.Flags.DryRun})
 	if err != nil {
 		return err
 	}

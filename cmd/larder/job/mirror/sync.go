@@ -27,7 +27,9 @@ type SyncRequest struct {
 // packages. It creates no mirror if no provider is required.
 func Sync(ctx context.Context, s *site.Site, request SyncRequest) error {
 	f := job.NewFilling(s, request.FillRequest)
-	typed, others, err := job.Pick(f.Wanted.Site, job.Target{Command: "mirror sync", What: "the directory of the mirror", Is: func(path string, info os.FileInfo) bool { return mayBeMirror(f, path, info) }}, request.Arguments)
+	target := job.Target{Command: "mirror sync", What: "the directory of the mirror"}
+	target.Is = func(path string, info os.FileInfo) bool { return mayBeMirror(f, path, info) }
+	typed, others, err := job.Pick(f.Wanted.Site, target, request.Arguments)
 	if err != nil {
 		return err
 	}
@@ -88,6 +90,7 @@ func mayBeMirror(f *job.Filling, path string, info os.FileInfo) bool {
 	}
 	entries, err := os.ReadDir(path)
 	return err != nil || !f.Flags.Recursive || len(entries) == 0 || slices.ContainsFunc(entries, func(e os.DirEntry) bool {
-		return e.Name() == ".larder" || e.IsDir() && strings.Contains(e.Name(), ".") && e.Name()[0] != '.' // directory of a host
+		isHost := e.IsDir() && strings.Contains(e.Name(), ".") && e.Name()[0] != '.'
+		return e.Name() == ".larder" || isHost
 	})
 }
