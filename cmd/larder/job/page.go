@@ -38,12 +38,7 @@ func WritePage(ctx context.Context, dir string, requested bool) func(*builder.Bu
 		if err != nil {
 			return err
 		}
-		d, err := disk.Open(dir)
-		if err != nil {
-			return err
-		}
-		defer d.Close()
-		return d.WriteFile(pageName, text, disk.Lazily)
+		return disk.WriteFile(filepath.Join(dir, pageName), text, disk.Lazily)
 	}
 }
 

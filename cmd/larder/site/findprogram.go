@@ -74,27 +74,22 @@ func (s *Site) NextProgram(name, fixed string, wanted func(path string) bool) (s
 	return path, nil
 }
 
-// shimLevels are the values of LARDER_SHIM_OUTPUT, the default first.
-var shimLevels = []struct {
-	name  string
-	level report.Level
-}{{"warnings", report.Warnings}, {"normal", report.Normal}, {"verbose", report.Verbose}}
+// shimLevels are the values of LARDER_SHIM_OUTPUT. The default is that of no value.
+var shimLevels = map[string]report.Level{
+	"": report.Warnings, "warnings": report.Warnings, "normal": report.Normal, "verbose": report.Verbose,
+}
 
 // LimitShim limits the output of a shim to warnings and errors, unless the environment says
 // otherwise: programs that run an engine show what it prints, some of them as errors.
 func (s *Site) LimitShim() error {
 	value := s.Machine.ShimOutput()
-	if value != "" {
-		if !slices.Contains(ShimOutputs(), value) {
-			err := fmt.Errorf("%s is %s, not %q", cliconfig.ShimOutput, ui.List("or", ShimOutputs()), value)
-			return report.Usage(sources.DidYouMean(err, value, ShimOutputs(), ""))
-		}
+	level, known := shimLevels[value]
+	if !known {
+		err := fmt.Errorf("%s is %s, not %q", cliconfig.ShimOutput, ui.List("or", ShimOutputs()), value)
+		return report.Usage(sources.DidYouMean(err, value, ShimOutputs(), ""))
 	}
-	for _, l := range shimLevels {
-		if l.name == value || value == "" && s.Output.Level == report.Normal { // neither LARDER_QUIET nor LARDER_VERBOSE
-			s.Output.Level = l.level
-			break
-		}
+	if value != "" || s.Output.Level == report.Normal { // neither LARDER_QUIET nor LARDER_VERBOSE
+		s.Output.Level = level
 	}
 	if s.Output.Level < report.Normal {
 		s.Output.Stdout = io.Discard
@@ -103,12 +98,7 @@ func (s *Site) LimitShim() error {
 }
 
 // ShimOutputs returns the values of LARDER_SHIM_OUTPUT.
-func ShimOutputs() (names []string) {
-	for _, l := range shimLevels {
-		names = append(names, l.name)
-	}
-	return names
-}
+func ShimOutputs() []string { return []string{"warnings", "normal", "verbose"} }
 
 // IsLarder reports whether the program at path is the one at own, or a copy of any version, as shims are where
 // there are no links.

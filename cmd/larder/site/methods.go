@@ -83,7 +83,7 @@ func (m *Root) method(method cliconfig.Method) (sources.Source, error) {
 		})
 	case cliconfig.OCIMirror:
 		return m.Remote("oci "+method.Template.String(), func() (sources.Source, error) {
-			return m.OciMirror(method.Template, false), nil
+			return m.ociMirror(method.Template, false), nil
 		})
 	}
 	return nil, fmt.Errorf("unknown installation method %s", method.Kind)

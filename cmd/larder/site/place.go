@@ -30,12 +30,7 @@ func (m *Root) Browser(ctx context.Context, r PlaceRequest) (publish.Browser, er
 	case m.Flags.Offline:
 		return nil, fmt.Errorf("%s: %w", r.Place, sources.ErrOffline)
 	case scheme == InOCI:
-		template, err := ParseOCI(r.Place)
-		if err != nil {
-			return nil, err
-		}
-		host := cmp.Or(r.Host, m.Config.Engine.DefaultHost())
-		return &publish.OCI{Mirror: m.OciMirror(template, false), URL: r.Place, Host: host}, nil
+		return m.OpenOCI(r, false)
 	case scheme == InBucket:
 		b, err := m.OpenBucket(ctx, r)
 		if err != nil {
@@ -97,8 +92,8 @@ func DirectoryOnly(typed string) error {
 		"from the directory of a mirror; larder mirror sync DIR --from fetches from a place"))
 }
 
-// OciMirror returns the mirror for a template in OCI registries.
-func (m *Root) OciMirror(template oci.Template, push bool) *oci.Mirror {
+// ociMirror returns the mirror for a template in OCI registries.
+func (m *Root) ociMirror(template oci.Template, push bool) *oci.Mirror {
 	return oci.New(m.Client, template, oci.Access{
 		Push: push, Credentials: m.Config.OCICredentials, TokenServer: m.Config.OCITokenServer, Hint: m.Config.OCIHint,
 	})
@@ -121,18 +116,19 @@ func (m *Root) OpenBucket(ctx context.Context, r PlaceRequest) (*bucket.Bucket, 
 	})
 }
 
-// ParseOCI parses oci://HOST/TEMPLATE.
-func ParseOCI(typed string) (oci.Template, error) {
-	_, at, _ := strings.Cut(typed, "://")
+// OpenOCI opens a place oci://HOST/TEMPLATE, to read from or to push to.
+func (m *Root) OpenOCI(r PlaceRequest, push bool) (*publish.OCI, error) {
+	_, at, _ := strings.Cut(r.Place, "://")
 	template, err := oci.ParseTemplate(at)
 	_, path, _ := strings.Cut(at, "/")
 	replaced := path == "" || strings.HasSuffix(path, "/") || strings.Contains(path, "//")
-	if err != nil && replaced && !strings.Contains(typed, "$") {
+	if err != nil && replaced && !strings.Contains(r.Place, "$") {
 		err = sources.WithHint(err,
 			"write it in single quotes: in double quotes or without any, the shell replaces ${namespace} and ${type}")
 	}
 	if err != nil {
-		return template, report.Usage(fmt.Errorf("%s: %w", typed, err))
+		return nil, report.Usage(fmt.Errorf("%s: %w", r.Place, err))
 	}
-	return template, nil
+	host := cmp.Or(r.Host, m.Config.Engine.DefaultHost())
+	return &publish.OCI{Mirror: m.ociMirror(template, push), URL: r.Place, Host: host}, nil
 }

@@ -35,7 +35,6 @@ type signerLog struct {
 	mu       sync.Mutex
 	signed   map[sources.Fingerprint]bool
 	packages map[sources.PackageID]bool
-	told     bool // about the keys that signed none
 }
 
 // Saw notes the keys that signed a package.
@@ -78,10 +77,9 @@ func (s *Site) UnusedKeys() error {
 
 // WarnUnusedKeys warns about keys of --trust-key that signed no package, once.
 func (s *Site) WarnUnusedKeys() {
-	if s.Signers.told {
+	if !s.First("unused keys") {
 		return
 	}
-	s.Signers.told = true
 	for _, err := range sources.Errors(s.UnusedKeys()) {
 		s.Output.WarnHint(sources.Hints(err)[0], "%v", err)
 	}

@@ -45,11 +45,12 @@ func export(ctx context.Context, k *job.TargetCache, t *job.Tree, file string, p
 		}
 		defer release()
 	}
+	open := unlocked(t)
 	packages, missing, err := collect(ctx, k, t)
 	if err != nil {
 		return err
 	}
-	if err := tellMissing(k, missing, partial); err != nil {
+	if err := tellMissing(k, open, missing, partial); err != nil {
 		return err
 	}
 	m, err := bundle.Of(ctx, packages)
@@ -65,8 +66,9 @@ func export(ctx context.Context, k *job.TargetCache, t *job.Tree, file string, p
 	}
 	k.Out.Private(file, created.Private)
 	report.Grid(k.Out, report.CheckedOf(packages))
+	left := len(open) + len(missing)
 	k.Out.Summary(report.BundleSum{
-		File: site.Absolute(k.Dir, file), Packages: len(packages), Missing: len(missing), Size: created.Size,
+		File: site.Absolute(k.Dir, file), Packages: len(packages), Missing: left, Size: created.Size,
 		Unchanged: created.Unchanged,
 	})
 	did := "Wrote " + file
@@ -74,23 +76,32 @@ func export(ctx context.Context, k *job.TargetCache, t *job.Tree, file string, p
 		did = file + " is unchanged"
 	}
 	text := fmt.Sprintf("%s: %s, %s", did, ui.Count(len(packages), "package"), ui.Size(created.Size))
-	if len(missing) > 0 {
-		text += fmt.Sprintf("; %d missing", len(missing))
+	if left > 0 {
+		text += fmt.Sprintf("; %d missing", left)
 	}
 	k.Out.Say("%s", text)
 	return nil
 }
 
-// collect returns the packages in the cache that lock files select, and the reasons why
-// others are missing.
-func collect(ctx context.Context, k *job.TargetCache, t *job.Tree) (all []sources.Stored, missing []error, err error) {
+// maxPlaces is the largest number of root modules shown for one provider.
+const maxPlaces = 10
+
+// unlocked returns why providers of root modules without a lock file are not exported.
+func unlocked(t *job.Tree) (all []error) {
 	open := map[sources.Provider][]string{}
 	for _, r := range t.Open {
 		open[r.Provider] = append(open[r.Provider], r.Module)
 	}
 	for _, p := range slices.SortedFunc(maps.Keys(open), sources.Provider.Compare) {
-		missing = append(missing, &sources.ProviderError{Provider: p, Err: notLocked{open[p]}})
+		err := errors.New("no version is locked in " + ui.Some(open[p], maxPlaces))
+		all = append(all, &sources.ProviderError{Provider: p, Err: err})
 	}
+	return all
+}
+
+// collect returns the packages in the cache that lock files select, and the reasons why
+// others are missing.
+func collect(ctx context.Context, k *job.TargetCache, t *job.Tree) (all []sources.Stored, missing []error, err error) {
 	wanted := wanted(t)
 	for _, id := range slices.SortedFunc(maps.Keys(wanted), sources.PackageID.Compare) {
 		s, err := sources.Stored{}, error(sources.ErrNotFound)
@@ -122,16 +133,6 @@ func collect(ctx context.Context, k *job.TargetCache, t *job.Tree) (all []source
 	return all, missing, nil
 }
 
-// maxPlaces is the largest number of root modules shown for one provider.
-const maxPlaces = 10
-
-// notLocked is the reason why a provider is not exported: these root modules lock no version of it.
-type notLocked struct{ modules []string }
-
-func (e notLocked) Error() string {
-	return "no version is locked in " + ui.Some(e.modules, maxPlaces)
-}
-
 // wanted returns the packages that lock files select, each with the root modules that
 // select it.
 func wanted(t *job.Tree) map[sources.PackageID][]job.LockedProvider {
@@ -151,28 +152,20 @@ func allows(l job.LockedProvider, s sources.Stored) bool {
 	return !sources.AnyUsable(l.Hashes) || sources.MatchesAny(l.Hashes, s.H1, s.ZipH1, s.ZH)
 }
 
-// tellMissing prints the packages that cannot be exported. Without --partial it returns an
-// error.
-func tellMissing(k *job.TargetCache, missing []error, partial bool) error {
-	if len(missing) == 0 {
+// tellMissing prints the providers without a version and the packages that cannot be exported. Without --partial it
+// returns an error.
+func tellMissing(k *job.TargetCache, open, missing []error, partial bool) error {
+	all := slices.Concat(open, missing)
+	if len(all) == 0 || partial {
+		k.Out.WarnAll(all)
 		return nil
-	}
-	if partial {
-		k.Out.WarnAll(missing)
-		return nil
-	}
-	open := 0
-	for _, err := range missing {
-		if _, is := errors.AsType[notLocked](err); is {
-			open++
-		}
 	}
 	err := sources.WithHint(errors.New("nothing was exported"), "--partial exports the packages that are in the cache")
-	if open < len(missing) {
+	if len(missing) > 0 {
 		err = sources.WithHint(err, "%s fetches what is missing", k.Again("prefetch", k.Flags.Platforms...))
 	}
-	if open > 0 {
+	if len(open) > 0 {
 		err = sources.WithHint(err, "%s installs the providers, and writes the lock files", k.Again("install"))
 	}
-	return errors.Join(append(missing, err)...)
+	return errors.Join(append(all, err)...)
 }

@@ -222,23 +222,21 @@ func (l *locking) sum(conclude bool) error {
 // problemsFound returns the error of a check that found problems.
 func (l *locking) problemsFound() error {
 	t := &l.tally
-	text := fmt.Sprintf("%s in %s, checked for %s",
-		ui.Count(t.Problems, "problem"), ui.Count(t.Modules, "lock file"), ui.List("and", t.Platforms))
+	where := fmt.Sprintf("in %s, checked for %s", ui.Count(t.Modules, "lock file"), ui.List("and", t.Platforms))
 	if t.Failed > 0 {
-		text += fmt.Sprintf("; %s failed", ui.Count(t.Failed, "root module"))
+		where += fmt.Sprintf("; %s failed", ui.Count(t.Failed, "root module"))
 	}
-	err := errors.New(text)
-	switch {
-	case t.outdated:
-		err = sources.WithHint(err, "run the same command without --check to update the lock file")
-	case t.completable:
-		err = sources.WithHint(err, "run the same command without --check to add the missing hashes")
+	var hints []string
+	if t.CheckedOut > 0 {
+		hints = append(hints, checkoutHint)
 	}
 	if t.Unknown > 0 {
-		err = sources.WithHint(err, "%s", l.unknownHint())
+		hints = append(hints, l.unknownHint())
 	}
-	if t.CheckedOut > 0 {
-		err = sources.WithHint(err, "%s", checkoutHint)
+	if t.outdated {
+		hints = append(hints, "run the same command without --check to update the lock file")
+	} else if t.completable {
+		hints = append(hints, "run the same command without --check to add the missing hashes")
 	}
-	return report.FoundError{Err: err}
+	return report.Found(t.Problems, "problem", where, hints...)
 }

@@ -60,11 +60,8 @@ func bothContents(
 	if a, err = contentsOf(ctx, m, first, nil, unreadable); err != nil {
 		return a, b, err
 	}
-	known := map[sources.Provider]bool{}
-	for id := range a {
-		known[id.Provider] = true
-	}
-	b, err = contentsOf(ctx, m, second, slices.AppendSeq([]sources.Provider{}, maps.Keys(known)), unreadable)
+	known := append([]sources.Provider{}, site.ProvidersOf(slices.Collect(maps.Keys(a)))...) // not nil
+	b, err = contentsOf(ctx, m, second, known, unreadable)
 	return a, b, err
 }
 

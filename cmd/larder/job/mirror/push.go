@@ -32,11 +32,7 @@ func target(ctx context.Context, m *site.Root, r site.PlaceRequest) (publish.Tar
 		}
 		return publish.NewBucket(b), nil
 	case scheme == site.InOCI:
-		template, err := site.ParseOCI(typed)
-		if err != nil {
-			return nil, err
-		}
-		return &publish.OCI{Mirror: m.OciMirror(template, true), URL: typed}, nil
+		return m.OpenOCI(r, true)
 	case scheme != "":
 		return nil, report.Usage(sources.WithHint(fmt.Errorf("%s: Larder can't write to web servers", typed),
 			"copy the directory to the server, or name an oci:// or s3:// place"))
