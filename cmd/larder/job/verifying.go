@@ -178,14 +178,14 @@ func (v *Verifying) unlocked(ctx context.Context, m *site.Root) ([]report.Findin
 	if err != nil || root == nil {
 		return nil, err
 	}
-	v.count(func() { v.Sum.RootModules++ })
-	if len(root.Requirements) == 0 {
+	n := len(root.Requirements)
+	v.count(func() {
+		v.Sum.RootModules, v.Sum.Problems = v.Sum.RootModules+1, v.Sum.Problems+min(n, 1)
+		v.Sum.Packages += n * len(site.ThisIfNone(m.Flags.Platforms))
+	})
+	if n == 0 {
 		return nil, nil
 	}
-	v.count(func() {
-		v.Sum.Problems++
-		v.Sum.Packages += len(root.Requirements) * len(site.ThisIfNone(m.Flags.Platforms))
-	})
 	path, why := m.LockPath, "there is no dependency lock file to compare with"
 	return []report.Finding{found(isUnlocked, path, nil, why).Shown(v.Output.Shorten(path) + ": " + why)}, nil
 }

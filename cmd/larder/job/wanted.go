@@ -40,10 +40,11 @@ func (w *Wanted) Take(args []string) error {
 	}
 	if w.Flags.Recursive && len(w.Paths) == 0 {
 		err := errors.New("if you name providers, --recursive also needs a directory")
+		hint := "add . for the root modules in and below the working directory"
 		if near := w.NearestDir(addresses[0]); near != "" {
-			return report.Usage(sources.WithHint(err, "did you mean the directory %s?", near))
+			hint = "did you mean the directory " + near + "?"
 		}
-		return report.Usage(sources.WithHint(err, "add . for the root modules in and below the working directory"))
+		return report.Usage(sources.WithHint(err, "%s", hint))
 	}
 	return nil
 }
@@ -104,13 +105,8 @@ func (w *Wanted) Read(ctx context.Context) ([]*Supply, error) {
 			read[next] = nil // free the memory: there may be thousands of root modules
 		}
 	})
-	said := map[string]bool{} // root modules may have the same errors
-	errs = slices.DeleteFunc(errs, func(err error) bool {
-		again := err != nil && said[err.Error()]
-		if err != nil {
-			said[err.Error()] = true
-		}
-		return again
+	errs = slices.DeleteFunc(errs, func(err error) bool { // root modules may have the same errors
+		return err != nil && !w.First("error: "+err.Error())
 	})
 	return all.different, errors.Join(append([]error{searchErr}, errs...)...)
 }

@@ -111,7 +111,8 @@ func (m *Root) readsTestsAlone(ctx context.Context) bool {
 	return v == (sources.Version{}) || v.Compare(testsAlone) >= 0
 }
 
-// askVersions runs the programs at the same time, each in the same empty directory.
+// askVersions runs the programs at the same time, each in the same empty directory. No configuration and no variable of
+// the user changes what they do, and the files that OpenTofu creates in the home directory are in the empty one.
 func (m *Root) askVersions(ctx context.Context, all []EngineProgram) {
 	dir, err := disk.Temporary("larder-doctor-")
 	if err == nil {
@@ -123,19 +124,14 @@ func (m *Root) askVersions(ctx context.Context, all []EngineProgram) {
 		case err != nil:
 			p.Err = fmt.Errorf("no temporary directory: %w", disk.Cause(err))
 		default:
-			p.Version, p.Platform, p.Err = m.askVersion(ctx, dir.Path("."), p.Path)
+			in := dir.Path(".")
+			p.Version, p.Platform, p.Err = m.VersionOf(ctx, in, map[string]string{
+				"TF_CLI_CONFIG_FILE": os.DevNull, "TF_PLUGIN_CACHE_DIR": "", "TF_DATA_DIR": "", "TF_WORKSPACE": "",
+				"HOME": in, "APPDATA": in,
+				"XDG_CONFIG_HOME": in, "XDG_DATA_HOME": in, "XDG_CACHE_HOME": in, "XDG_STATE_HOME": in,
+			}, p.Path)
 		}
 	})
-}
-
-// askVersion runs an engine in an empty directory. No configuration and no variable of the user changes what it does,
-// and the files that OpenTofu creates in the home directory are in the empty one.
-func (m *Root) askVersion(ctx context.Context, dir, path string) (v sources.Version, platform string, err error) {
-	return m.VersionOf(ctx, dir, map[string]string{
-		"TF_CLI_CONFIG_FILE": os.DevNull, "TF_PLUGIN_CACHE_DIR": "", "TF_DATA_DIR": "", "TF_WORKSPACE": "",
-		"HOME": dir, "APPDATA": dir,
-		"XDG_CONFIG_HOME": dir, "XDG_DATA_HOME": dir, "XDG_CACHE_HOME": dir, "XDG_STATE_HOME": dir,
-	}, path)
 }
 
 // VersionOf runs an engine for its version, in a directory and with additional variables. The line has its path, and

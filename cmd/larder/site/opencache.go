@@ -15,8 +15,8 @@ import (
 	"github.com/larder-cli/larder/sources/store"
 )
 
-// Store returns the store for packages: the plugin cache, or without one the working directory.
-// The caller must call done when it has finished.
+// Store returns the store for packages: the plugin cache, or without one that can be written the working directory,
+// which has the layout of a cache. The caller must call done when it has finished.
 func (m *Root) Store() (store installer.Cache, done func(), err error) {
 	cache, err := m.Cache()
 	if err != nil {
@@ -25,7 +25,12 @@ func (m *Root) Store() (store installer.Cache, done func(), err error) {
 	if cache != nil && cache.ReadOnly() == nil {
 		return cache, func() {}, nil
 	}
-	own, err := m.workdirStore(cache)
+	opts, err := m.cacheOptions() // records are in the user's state directory: this one may be a checkout of others
+	if err != nil {
+		return nil, nil, err
+	}
+	opts.Workdir, opts.Under = true, cache
+	own, err := cachedir.Open(filepath.Join(m.Config.DataDir, "providers"), opts)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -112,18 +117,6 @@ func (m *Root) tellReadOnly(root string, why error) {
 // EngineCache reports whether the engine is configured to use the store too.
 func (m *Root) EngineCache() bool {
 	return !m.Flags.NoCache && m.Config.PluginCacheDir != "" && m.CacheRoot() == m.Config.PluginCacheDir
-}
-
-// workdirStore returns the working directory as a store: it has the layout of a cache. There may be a cache that can't
-// be written. Records are in the user's state directory, because a working directory may be a checkout with files from
-// other people.
-func (m *Root) workdirStore(cache *cachedir.Dir) (*cachedir.Dir, error) {
-	opts, err := m.cacheOptions()
-	if err != nil {
-		return nil, err
-	}
-	opts.Workdir, opts.Under = true, cache
-	return cachedir.Open(filepath.Join(m.Config.DataDir, "providers"), opts)
 }
 
 // OpenCache opens a plugin cache until the command ends, with the options of all caches as adjust

@@ -80,8 +80,8 @@ func (m *Root) meantProtocol(p sources.Provider) string {
 			}
 			if at := m.registryNear(ctx, method.URL, p); at != "" {
 				const text = "network_mirror at %s:%d names a registry: write direct {} instead, " +
-					"and outside of provider_installation: %s"
-				return fmt.Sprintf(text, m.Shown(method.File), method.Line, hostBlock(p.Host, at)), nil
+					"and outside of provider_installation: host %q { services = { \"providers.v1\" = %q } }"
+				return fmt.Sprintf(text, m.Shown(method.File), method.Line, p.Host, fetch.Redact(at)), nil
 			}
 		}
 		service := m.Config.Hosts[p.Host]["providers.v1"]
@@ -131,11 +131,6 @@ func (m *Root) isRegistryAt(ctx context.Context, base string, p sources.Provider
 	services := map[sources.Host]map[string]string{p.Host: {"providers.v1": base}}
 	listing, err := registry.New(m.Client, registry.Options{Services: services}).Versions(ctx, p)
 	return err == nil && len(listing.Versions) > 0
-}
-
-// hostBlock returns the block of the CLI configuration that names the registry of a host.
-func hostBlock(host sources.Host, at string) string {
-	return fmt.Sprintf("host %q { services = { \"providers.v1\" = %q } }", host, fetch.Redact(at))
 }
 
 // suggestImport adds how to import a provider that does not exist, if the directories that engines search have

@@ -21,7 +21,7 @@ import (
 type lockers struct {
 	*site.Site
 	LockRequest
-	platforms func(*site.Root) []sources.Platform     // that lock files must have hashes for; nil means those of the flags
+	platforms func(*site.Root) []sources.Platform     // that lock files must have hashes for
 	opened    sources.Memo[string, *installer.Locker] // by the sources of the root module
 
 	noting  sync.Mutex
@@ -30,7 +30,8 @@ type lockers struct {
 }
 
 func newLockers(s *site.Site, request LockRequest) *lockers {
-	return &lockers{Site: s, LockRequest: request, modules: map[sources.Provider]string{}}
+	platforms, modules := (*site.Root).Platforms, map[sources.Provider]string{}
+	return &lockers{Site: s, LockRequest: request, platforms: platforms, modules: modules}
 }
 
 // relative returns the path of a root module relative to the working directory.
@@ -47,7 +48,18 @@ func (l *lockers) open(ctx context.Context, m *site.Root) (*installer.Locker, []
 	if err != nil {
 		return nil, nil, err
 	}
-	locker, err := l.locker(m, methods)
+	locker, err := l.opened.Once(job.SuppliedBy(m), func() (*installer.Locker, error) {
+		store, keeps, err := l.lockStore(m)
+		if err != nil {
+			return nil, err
+		}
+		opts := m.InstallerOptions(l.report)
+		opts.Upgrade, opts.Platforms = m.Flags.Upgrade, l.platforms(m)
+		return &installer.Locker{
+			Installer: installer.New(sources.NewMulti(methods), store, m.Client, opts),
+			Keep:      keeps, Strict: l.Strict,
+		}, nil
+	})
 	return locker, methods, err
 }
 
@@ -78,25 +90,6 @@ func (l *lockers) note(dir string, root *installer.Root) {
 			l.modules[r.Provider] = l.relative(dir)
 		}
 	}
-}
-
-// locker returns the locker with the configured sources of the root module.
-func (l *lockers) locker(m *site.Root, methods []sources.Method) (*installer.Locker, error) {
-	return l.opened.Once(job.SuppliedBy(m), func() (*installer.Locker, error) {
-		store, keeps, err := l.lockStore(m)
-		if err != nil {
-			return nil, err
-		}
-		opts := m.InstallerOptions(l.report)
-		opts.Upgrade = m.Flags.Upgrade
-		if l.platforms != nil {
-			opts.Platforms = l.platforms(m)
-		}
-		return &installer.Locker{
-			Installer: installer.New(sources.NewMulti(methods), store, m.Client, opts),
-			Keep:      keeps, Strict: l.Strict,
-		}, nil
-	})
 }
 
 // report shows each request and each warning once, even if many root modules cause it.

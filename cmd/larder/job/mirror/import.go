@@ -125,15 +125,10 @@ func newImporting(ctx context.Context, s *site.Site, request LegacyRequest) (*im
 // parseAs parses ADDRESS@VERSION. The namespace is required, because most old providers
 // without a namespace are not from HashiCorp.
 func parseAs(text string, e sources.Engine) (*sources.Release, error) {
-	address, version, ok := sources.CutVersion(text)
-	if !ok || !strings.Contains(address, "/") {
+	if address, _, ok := sources.CutVersion(text); !ok || !strings.Contains(address, "/") {
 		return nil, fmt.Errorf("is [HOST/]NAMESPACE/TYPE@VERSION, not %q", text)
 	}
-	p, err := sources.ParseProvider(address, e)
-	if err != nil {
-		return nil, err
-	}
-	v, err := sources.ParseVersion(version)
+	p, v, err := job.ParseRelease(text, e)
 	switch {
 	case err != nil:
 		return nil, err

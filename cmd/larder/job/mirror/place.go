@@ -59,9 +59,8 @@ func verifyPlace(ctx context.Context, s *site.Site, r site.PlaceRequest, typed [
 		return err
 	}
 	v := verified{Root: m, typed: r.Place, called: func(s sources.Stored) string { return s.ID.String() }}
-	found, err := report.Work(m.Output, func(report.Report) (found []*store.Finding, err error) {
-		found, v.sound, v.sum.Unvouched, err = examine(ctx, m, all, selectedOf(all, patterns))
-		return found, err
+	found, err := report.Work(m.Output, func(report.Report) ([]*store.Finding, error) {
+		return v.examine(ctx, all, selectedOf(all, patterns))
 	})
 	if err != nil {
 		return err
@@ -79,26 +78,22 @@ func verifyPlace(ctx context.Context, s *site.Site, r site.PlaceRequest, typed [
 	return v.tell(ctx, all.Err())
 }
 
-// examine returns the problems of packages in a place, and the packages without one.
-func examine(
-	ctx context.Context, m *site.Root, all *job.InPlace, ids []sources.PackageID,
-) (found []*store.Finding, sound []sources.Stored, unvouched int, err error) {
+// examine returns the problems of packages in a place, and adds the packages without one.
+func (v *verified) examine(ctx context.Context, all *job.InPlace, ids []sources.PackageID) ([]*store.Finding, error) {
 	problems := make([]*store.Finding, len(ids))
 	var group errgroup.Group
-	group.SetLimit(cmp.Or(m.Flags.Jobs, 16))
+	group.SetLimit(cmp.Or(v.Flags.Jobs, 16))
 	for i, id := range ids {
 		group.Go(func() (err error) {
-			problems[i], err = publish.Examine(ctx, m.Client, all.Archives[id])
+			problems[i], err = publish.Examine(ctx, v.Client, all.Archives[id])
 			return sources.InPackage(id, err)
 		})
 	}
 	if err := group.Wait(); err != nil {
-		return nil, nil, 0, err
+		return nil, err
 	}
-	entries, worthless := job.Entries(ctx, m, all, ids)
-	if ctx.Err() != nil {
-		return nil, nil, 0, ctx.Err()
-	}
+	entries, worthless := job.Entries(ctx, v.Root, all, ids)
+	var found []*store.Finding
 	for i, id := range ids {
 		e, f := entries[i], problems[i]
 		e.Stored.Origin = e.Path
@@ -110,10 +105,10 @@ func examine(
 			found = append(found, f)
 			continue
 		}
-		sound = append(sound, e.Stored)
+		v.sound = append(v.sound, e.Stored)
 		if !e.Evidence {
-			unvouched++
+			v.sum.Unvouched++
 		}
 	}
-	return found, sound, unvouched, ctx.Err()
+	return found, ctx.Err()
 }
