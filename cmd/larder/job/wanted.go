@@ -163,7 +163,7 @@ func (w *Wanted) Inputs(ctx context.Context) ([]input, error) {
 	var inputs []input
 	if len(w.Addresses) > 0 {
 		lockPath := filepath.Join(w.WorkDir, lockfile.Name)
-		w.NoteEngines(ctx, lockPath)
+		w.NoteEngine(ctx, lockPath)
 		inputs = append(inputs, input{lockPath, w.Output, w.arguments})
 	}
 	if len(w.Addresses)+len(w.Paths) == 0 { // with a place only
@@ -190,11 +190,11 @@ func (w *Wanted) from(ctx context.Context, typed string) ([]input, error) {
 	case strings.HasSuffix(name, ".lock.hcl") && w.Flags.NoLockFile:
 		return nil, report.Usage(fmt.Errorf("%s is a lock file, which --no-lock-file ignores", typed))
 	case strings.HasSuffix(name, ".lock.hcl"):
-		w.NoteEngines(ctx, path)
+		w.NoteEngine(ctx, path)
 		return []input{{path, w.Output, w.allLocked}}, nil
 	case modules.IsConfiguration(name):
 		lockPath := filepath.Join(filepath.Dir(path), lockfile.Name)
-		w.NoteEngines(ctx, lockPath)
+		w.NoteEngine(ctx, lockPath)
 		return []input{{lockPath, w.Output, w.list(path)}}, nil
 	}
 	return nil, sources.WithHint(fmt.Errorf("%s is neither a directory nor a file that lists providers", path),

@@ -47,7 +47,15 @@ func (s *Site) chooseEngine(ctx context.Context, dir, lockPath string, lock *loc
 	if err != nil {
 		return Choice{}, err
 	}
-	setting, version := nearestChoices(files)
+	var setting, version Choice // of the nearest files
+	for _, f := range files {
+		if e := f.Checkout.Engine; e != "" && setting.File == "" {
+			setting = Choice{Engine: e, Reason: "the setting in", File: f.Checkout.Path}
+		}
+		if version.File == "" {
+			version = f.version
+		}
+	}
 	var undecided []string
 	for _, criterion := range []struct {
 		by     string
@@ -158,19 +166,6 @@ func (s *Site) DirsOf(dir string) (all []string) {
 	}
 }
 
-// nearestChoices returns the nearest setting and the nearest version file.
-func nearestChoices(files []CheckoutFiles) (setting, version Choice) {
-	for _, f := range files {
-		if e := f.Checkout.Engine; e != "" && setting.File == "" {
-			setting = Choice{Engine: e, Reason: "the setting in", File: f.Checkout.Path}
-		}
-		if version.File == "" {
-			version = f.version
-		}
-	}
-	return setting, version
-}
-
 // Repository returns the top of the repository that dir is in, or "" if it is in none.
 func (s *Site) Repository(dir string) string {
 	top, _ := s.tops.Once(dir, func() (string, error) {
@@ -277,21 +272,14 @@ func onlyReader(dir string) Choice {
 	return Choice{}
 }
 
-// NoteEngines makes the engines of root modules, whose lock files have these paths, known to the
+// NoteEngine makes the engine of the root module whose lock file has this path known to the
 // output before anything is written, so that a report names a provider in one form everywhere.
-func (s *Site) NoteEngines(ctx context.Context, lockPaths ...string) {
-	for _, engine := range s.EachEngine() {
-		if engine != "" {
-			s.Output.For(engine)
-		}
-	}
+func (s *Site) NoteEngine(ctx context.Context, lockPath string) {
 	if s.Both || s.Requested.Engine != "" {
-		return
+		return // they are known
 	}
-	for _, path := range lockPaths {
-		if e := s.engineAt(ctx, path).Engine; e != "" {
-			s.Output.For(e)
-		}
+	if e := s.engineAt(ctx, lockPath).Engine; e != "" {
+		s.Output.For(e)
 	}
 }
 

@@ -107,7 +107,7 @@ func (s *Site) RootsToRead(ctx context.Context, dir string) ([]string, error) {
 			"name a directory that contains root modules")
 	}
 	for _, dir := range dirs {
-		s.NoteEngines(ctx, filepath.Join(dir, lockfile.Name))
+		s.NoteEngine(ctx, filepath.Join(dir, lockfile.Name))
 	}
 	return dirs, err
 }

@@ -157,9 +157,11 @@ func Open(machine cliconfig.Machine, dir string, opts Options, out *report.Outpu
 	s := &Site{Output: out, Machine: machine, WorkDir: dir, Flags: opts, slots: acquire.NewSlots(opts.Jobs)}
 	out.AtEnd(s.close)
 	out.AtLast(s.hintEngine)
+	for _, e := range opts.Engines {
+		out.For(e)
+	}
 	if s.Both = len(opts.Engines) > 1; len(opts.Engines) == 1 {
 		s.Requested = Choice{Engine: opts.Engines[0], Reason: opts.EnginesBy}
-		s.Output.For(s.Requested.Engine)
 	}
 	for _, path := range []*string{&s.Flags.Config, &s.Flags.Cache} { // exec changes the directory later
 		if *path != "" {
@@ -232,7 +234,7 @@ func (s *Site) RootFor(ctx context.Context, engine sources.Engine, path string, 
 		return nil, err
 	}
 	engine = m.Chosen.Engine
-	if !s.Flags.Recursive { // otherwise noteEngines has the engines of all root modules
+	if !s.Flags.Recursive { // otherwise NoteEngine has noted the engines of all root modules
 		out.For(engine)
 	}
 	if s.Flags.NoLockFile {

@@ -76,14 +76,14 @@ func VerifyBundle(ctx context.Context, s *site.Site, file string) error {
 
 // ShowManifest writes the unchanged manifest of a mirror to standard output, for redirection into a
 // file. That file can be used where the next bundle is made.
-func ShowManifest(ctx context.Context, s *site.Site, dir string) error {
+func ShowManifest(ctx context.Context, s *site.Site, typed string) error {
 	m, err := s.Here(ctx)
 	if err != nil {
 		return err
 	}
-	typed := dir
-	dir, err = receiver(m.Site, dir)
-	if err != nil {
+	const hint = "name the mirror that receives the bundle; for a new one, create an empty directory"
+	dir, err := site.Existing(m.WorkDir, typed, site.Directory, hint)
+	if err = cmp.Or(err, checkReceiver(dir, hint)); err != nil {
 		return err
 	}
 	records, err := m.Records()
@@ -100,13 +100,6 @@ func ShowManifest(ctx context.Context, s *site.Site, dir string) error {
 		s.Output.Say("%s has no packages, so a bundle since this manifest has all of them", dir)
 	}
 	return hintDamage(err, typed)
-}
-
-// receiver returns the directory of a mirror that receives bundles. It may be empty.
-func receiver(s *site.Site, typed string) (string, error) {
-	const hint = "name the mirror that receives the bundle; for a new one, create an empty directory"
-	dir, err := site.Existing(s.WorkDir, typed, site.Directory, hint)
-	return dir, cmp.Or(err, checkReceiver(dir, hint))
 }
 
 // checkReceiver returns an error, with the hint, if a directory is neither a mirror nor empty.

@@ -38,7 +38,8 @@ type BundleRequest struct {
 // a mirror.
 func CreateBundle(ctx context.Context, s *site.Site, request BundleRequest) error {
 	f := job.NewFilling(s, request.FillRequest)
-	target := job.Target{Command: "bundle create", What: "the FILE to write", Is: mayBeBundle}
+	target := job.Target{Command: "bundle create", What: "the FILE to write"}
+	target.Is = func(path string, info os.FileInfo) bool { return !info.IsDir() && !job.ListsProviders(path) }
 	typed, others, err := job.Pick(f.Wanted.Site, target, request.Arguments)
 	if err != nil {
 		return err
@@ -160,12 +161,6 @@ func fullBundle(err error, file, typed string) error {
 			"larder bundle create %s --mirror DIR needs it once", typed)
 	}
 	return errors.Join(errs...)
-}
-
-// mayBeBundle reports whether path is a file that may be replaced with a bundle, and not a
-// file that lists required providers.
-func mayBeBundle(path string, info os.FileInfo) bool {
-	return !info.IsDir() && !job.ListsProviders(path)
 }
 
 // ErrAddresses is the usage error for addresses of providers beside a mirror to bundle.
