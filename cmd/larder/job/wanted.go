@@ -86,7 +86,10 @@ func (in input) read(ctx context.Context, s *site.Site, engine sources.Engine) (
 // errors.
 func (w *Wanted) Read(ctx context.Context) ([]*Supply, error) {
 	inputs, searchErr := w.Inputs(ctx)
-	each := w.EachEngine()
+	each := []sources.Engine{""} // the one that the rule chooses
+	if w.Both {
+		each = site.BothEngines
+	}
 	read := make([]*Supply, len(inputs)*len(each))
 	errs := make([]error, len(read))
 	var mu sync.Mutex

@@ -80,15 +80,6 @@ func (s *Site) chooseEngine(ctx context.Context, dir, lockPath string, lock *loc
 
 // Criterion 1: the user, see [Open].
 
-// EachEngine returns the engines to read each input for: both, or one that the rule chooses, which
-// is empty here.
-func (s *Site) EachEngine() []sources.Engine {
-	if s.Both {
-		return BothEngines
-	}
-	return []sources.Engine{""}
-}
-
 // Criterion 2: the command.
 
 // Runs takes over the engine that the command of exec runs, or "" if that is unknown. It fails

@@ -163,11 +163,8 @@ func Open(machine cliconfig.Machine, dir string, opts Options, out *report.Outpu
 	if s.Both = len(opts.Engines) > 1; len(opts.Engines) == 1 {
 		s.Requested = Choice{Engine: opts.Engines[0], Reason: opts.EnginesBy}
 	}
-	for _, path := range []*string{&s.Flags.Config, &s.Flags.Cache} { // exec changes the directory later
-		if *path != "" {
-			*path = Absolute(dir, *path)
-		}
-	}
+	s.Flags.Config = AbsoluteIfAny(dir, opts.Config) // exec changes the directory later
+	s.Flags.Cache = AbsoluteIfAny(dir, opts.Cache)
 	return s
 }
 
@@ -350,6 +347,14 @@ func Absolute(base, path string) string {
 		return path
 	}
 	return filepath.Join(base, path)
+}
+
+// AbsoluteIfAny is [Absolute] for a path that may be empty.
+func AbsoluteIfAny(base, path string) string {
+	if path == "" {
+		return ""
+	}
+	return Absolute(base, path)
 }
 
 // AbsoluteFlag returns the absolute value of a flag that is a path, and the same value of other flags.

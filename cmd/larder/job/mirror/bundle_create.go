@@ -95,10 +95,6 @@ func CreateBundle(ctx context.Context, s *site.Site, request BundleRequest) erro
 
 // gatherPayload reads what a request adds to a bundle besides packages.
 func gatherPayload(ctx context.Context, w *job.Wanted, request BundleRequest) ([]bundle.Payload, error) {
-	engine := ""
-	if request.Engine != "" {
-		engine = site.Absolute(w.WorkDir, request.Engine)
-	}
 	var roots []bundle.Root
 	if request.Modules {
 		var err error
@@ -106,6 +102,7 @@ func gatherPayload(ctx context.Context, w *job.Wanted, request BundleRequest) ([
 			return nil, err
 		}
 	}
+	engine := site.AbsoluteIfAny(w.WorkDir, request.Engine)
 	payload, err := bundle.Gather(ctx, roots, engine, w.Output.WarnOf)
 	isModules := func(p bundle.Payload) bool { return p.Kind == bundle.RootModules }
 	if err == nil && request.Modules && !slices.ContainsFunc(payload, isModules) {

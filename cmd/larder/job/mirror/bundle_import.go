@@ -56,6 +56,8 @@ func ImportBundle(ctx context.Context, s *site.Site, request BundleImportRequest
 	opts := bundle.ImportOptions{
 		Check:        func(all []sources.Stored) error { return checkKnown(m, file, all) },
 		Accept:       func(all []sources.Stored) error { return m.Accept(ctx, all) },
+		ModulesTo:    site.AbsoluteIfAny(m.Dir, request.ModulesTo),
+		EngineTo:     site.AbsoluteIfAny(m.Dir, request.EngineTo),
 		EngineSHA256: request.EngineSum, Replace: request.Replace, KeepRemoved: request.Keep,
 	}
 	in := builder.Options{ReadOnly: s.Flags.DryRun, Unpacked: request.Unpacked}
@@ -64,12 +66,6 @@ func ImportBundle(ctx context.Context, s *site.Site, request BundleImportRequest
 	}
 	opts.Judge = m.BundleJudge()
 	opts.Warn = func(err error) { s.Output.WarnAll(sources.Errors(hintRepair(err, request.Dir))) }
-	if request.ModulesTo != "" {
-		opts.ModulesTo = site.Absolute(m.Dir, request.ModulesTo)
-	}
-	if request.EngineTo != "" {
-		opts.EngineTo = site.Absolute(m.Dir, request.EngineTo)
-	}
 	imported, err := report.Work(s.Output, func(progress report.Report) (bundle.Imported, error) {
 		opts.Report = progress
 		return bundle.Import(ctx, file, dir, opts)
