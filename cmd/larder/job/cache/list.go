@@ -78,7 +78,10 @@ func List(ctx context.Context, s *site.Site, request ListRequest) error {
 	}
 	rows := make([]Cached, len(entries))
 	for i, e := range entries {
-		rows[i] = cachedOf(e, problems[e.ID])
+		rows[i] = Cached{
+			cachedSize: sizeOf(e), Verification: report.VerificationOf(e.Report), Changed: e.Changed, Problem: problems[e.ID],
+			Evidence: e.Evidence, H1: string(e.H1), Origin: e.Origin, Target: e.Target,
+		}
 	}
 	report.Grid(s.Output, rows)
 	sum.Packages, sum.Problems = len(entries), len(v.Findings)

@@ -62,14 +62,6 @@ type Cached struct {
 	Target   string     `json:"target,omitempty"`
 }
 
-// cachedOf returns an entry of the cache that was verified, and why it can't be used, if it can't.
-func cachedOf(e cachedir.Entry, problem store.Kind) Cached {
-	return Cached{
-		cachedSize: sizeOf(e), Verification: report.VerificationOf(e.Report),
-		Changed: e.Changed, Problem: problem, Evidence: e.Evidence, H1: string(e.H1), Origin: e.Origin, Target: e.Target,
-	}
-}
-
 // Cells implements [report.Row].
 func (c Cached) Cells(o *report.Output) []report.Cell {
 	verified := c.As()

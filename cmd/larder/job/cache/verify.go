@@ -18,59 +18,52 @@ import (
 	"github.com/larder-cli/larder/sources/trust"
 )
 
-// A verifiedCache is a cache that was verified, if it exists.
-type verifiedCache struct {
-	*job.TargetCache
-	*cachedir.Verification
-}
-
 // verified verifies the cache, if it exists, and shows its progress.
-func verified(ctx context.Context, s *site.Site, repairs bool) (verifiedCache, error) {
+func verified(ctx context.Context, s *site.Site, repairs bool) (*job.TargetCache, *cachedir.Verification, error) {
 	k, err := job.OpenCache(ctx, s, repairs)
 	if err != nil || k.Cache == nil {
-		return verifiedCache{k, nil}, err
+		return k, nil, err
 	}
 	use, err := use(ctx, k, nil)
 	if err != nil {
-		return verifiedCache{k, nil}, err
+		return k, nil, err
 	}
 	v, err := report.Work(s.Output, func(progress report.Report) (*cachedir.Verification, error) {
 		return k.Cache.Verify(ctx, cachedir.VerifyOptions{ListOptions: use, Report: progress})
 	})
-	return verifiedCache{k, v}, err
+	return k, v, err
 }
 
-// sum returns the totals.
-func (v verifiedCache) sum() report.VerifySum {
+func sumOf(v *cachedir.Verification) report.VerifySum {
 	return report.VerifySum{Packages: len(v.Entries), Unknown: v.Unknown, Bytes: v.Bytes, Problems: len(v.Findings)}
 }
 
 // tellUnknown reports the number of packages that have no recorded hash.
-func (v verifiedCache) tellUnknown() {
+func tellUnknown(k *job.TargetCache, v *cachedir.Verification) {
 	if v.Unknown > 0 {
-		v.Out.Say("%s had no record to compare with", ui.Count(v.Unknown, "package"))
-		v.Out.Hint("%s compares installed packages with lock files, which need no records", v.Again("verify"))
+		k.Out.Say("%s had no record to compare with", ui.Count(v.Unknown, "package"))
+		k.Out.Hint("%s compares installed packages with lock files, which need no records", k.Again("verify"))
 	}
 }
 
 // Verify verifies the cache. It returns a [report.FoundError] if it finds a problem, and another
 // error if the verification itself fails. It changes nothing.
 func Verify(ctx context.Context, s *site.Site) error {
-	v, err := verified(ctx, s, false)
-	if err != nil || v.Cache == nil {
+	k, v, err := verified(ctx, s, false)
+	if err != nil || k.Cache == nil {
 		return err
 	}
 	s.Output.Findings(report.FindingsOf(v.Findings)...)
-	sum := v.sum()
+	sum := sumOf(v)
 	at := func(s sources.Stored) string { return s.ID.Path() }
-	distrusted, hints := v.TrustFindings(v.Accept(ctx, v.Packages), v.Packages, at, v.Path)
+	distrusted, hints := k.TrustFindings(k.Accept(ctx, v.Packages), v.Packages, at, k.Path)
 	sum.Problems += distrusted
 	if len(v.Findings) > 0 {
 		hints = slices.Insert(hints, 0, "larder cache repair replaces damaged packages")
 	}
 	s.Output.CheckedInDetail(report.CheckedOf(v.Packages))
 	s.Output.Summary(sum)
-	v.tellUnknown()
+	tellUnknown(k, v)
 	read := "in " + sum.Text(s.Output)
 	if sum.Problems == 0 {
 		s.Output.Say("No problem %s", read)
@@ -81,27 +74,27 @@ func Verify(ctx context.Context, s *site.Site) error {
 // Repair verifies the cache and repairs it. It replaces the packages that a source has, leaves other changed packages
 // in place, and moves all other damaged files to the quarantine, because damage can be evidence of an attack.
 func Repair(ctx context.Context, s *site.Site) error {
-	v, err := verified(ctx, s, !s.Flags.DryRun)
-	if err != nil || v.Cache == nil {
+	k, v, err := verified(ctx, s, !s.Flags.DryRun)
+	if err != nil || k.Cache == nil {
 		return err
 	}
 	mendings := v.Mendings()
 	switch {
 	case s.Flags.DryRun && s.Flags.Offline:
-		if err := predict(ctx, v.TargetCache, mendings); err != nil {
+		if err := predict(ctx, k, mendings); err != nil {
 			return err
 		}
 	case !s.Flags.DryRun:
-		replace, sourceErr := replacer(ctx, v.TargetCache)
+		replace, sourceErr := replacer(ctx, k)
 		if sourceErr != nil {
 			return sourceErr
 		}
-		mendings, err = v.Cache.Repair(ctx, v.Verification, replace)
+		mendings, err = k.Cache.Repair(ctx, v, replace)
 	}
-	v.tellUnknown()
-	sum := report.RepairSum{VerifySum: v.sum(), DryRun: s.Flags.DryRun}
+	tellUnknown(k, v)
+	sum := report.RepairSum{VerifySum: sumOf(v), DryRun: s.Flags.DryRun}
 	for _, m := range mendings {
-		err = errors.Join(err, mended(v.TargetCache, m, &sum))
+		err = errors.Join(err, mended(k, m, &sum))
 	}
 	s.Output.Summary(sum)
 	s.Output.Conclude("%s", sum.Text(s.Output))
