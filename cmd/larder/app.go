@@ -24,10 +24,9 @@ const patience, lastWords = 800 * time.Millisecond, 100 * time.Millisecond
 // runLine runs the command line args and returns the exit status. If the command doesn't end soon
 // after ctx is done, run returns nevertheless.
 func runLine(ctx context.Context, args []string, stdout, stderr io.Writer) int {
-	results := &results{to: stdout}
-	out := report.New(results, stderr)
+	out := report.New(stdout, stderr)
 	done := make(chan func() int, 1)
-	go func() { done <- runIn(ctx, out, results, args) }()
+	go func() { done <- runIn(ctx, out, args) }()
 	select {
 	case finish := <-done:
 		return finish()
@@ -53,10 +52,10 @@ func runLine(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 // runIn runs the command line args with an output. It returns what is left to do, which may take
 // as long as it wants: to run the program of a [handover], if there is one, and to return the exit
 // status.
-func runIn(ctx context.Context, out *report.Output, results *results, args []string) (finish func() int) {
+func runIn(ctx context.Context, out *report.Output, args []string) (finish func() int) {
 	root := commandTree()
 	if len(args) > 1 && args[1] == line.CompleteWord {
-		line.Complete(root, args[2:], results.to, func(l *line.Line) line.Machine { return machineOf(ctx, l) })
+		line.Complete(root, args[2:], out.Stdout, func(l *line.Line) line.Machine { return machineOf(ctx, l) })
 		return func() int { return exitDone }
 	}
 	l, err := line.Read(root, args)
@@ -81,9 +80,8 @@ func runIn(ctx context.Context, out *report.Output, results *results, args []str
 		err = nil
 	}
 	out.Fail(ctx, err)
-	out.Last()
-	if err == nil && results.err != nil {
-		err = fmt.Errorf("writing the results: %w", results.err)
+	if incomplete := out.Last(); err == nil && incomplete != nil {
+		err = fmt.Errorf("writing the results: %w", incomplete)
 		out.Fail(ctx, err)
 	}
 	exit := status(ctx, err)
@@ -118,25 +116,6 @@ func style(l *line.Line, out *report.Output) {
 	default:
 		out.Color = ui.ColorMode(machine.Color())
 	}
-}
-
-// results is standard output. It keeps the first write error, so that a truncated output
-// ends with an error.
-type results struct {
-	to  io.Writer
-	err error // the first
-}
-
-// Unwrap returns the underlying writer, which may be a terminal.
-func (r *results) Unwrap() io.Writer { return r.to }
-
-// Write implements [io.Writer].
-func (r *results) Write(p []byte) (int, error) {
-	n, err := r.to.Write(p)
-	if r.err == nil {
-		r.err = err
-	}
-	return n, err
 }
 
 // commandTree returns the commands of larder. It completes their descriptions once.

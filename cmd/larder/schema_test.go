@@ -192,9 +192,6 @@ type recorder struct {
 	failed bool
 }
 
-// Unwrap is what it writes to, which may be a terminal.
-func (r *recorder) Unwrap() io.Writer { return r.Writer }
-
 // Write implements [io.Writer].
 func (r *recorder) Write(p []byte) (int, error) {
 	n, err := r.Writer.Write(p)

@@ -89,11 +89,13 @@ func (o *Output) Conclude(format string, args ...any) {
 	o.AtLast(func() { o.Say("%s", text) })
 }
 
-// Last calls the functions of AtLast.
-func (o *Output) Last() {
+// Last calls the functions of AtLast. It returns the first error of writing results, so that a truncated output ends
+// with an error.
+func (o *Output) Last() error {
 	for _, do := range o.sums {
 		do()
 	}
+	return o.screen.Truncated()
 }
 
 // A Level selects which messages are shown besides results and errors.

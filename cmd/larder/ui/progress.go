@@ -1,7 +1,6 @@
 package ui
 
 import (
-	"io"
 	"os"
 	"sync"
 	"time"
@@ -98,18 +97,9 @@ func IsTerminal(w any) bool {
 	return width > 0
 }
 
-// file returns the underlying file, also of a writer that records errors.
-func file(w any) (*os.File, bool) {
-	if through, ok := w.(interface{ Unwrap() io.Writer }); ok {
-		w = through.Unwrap()
-	}
-	f, ok := w.(*os.File)
-	return f, ok
-}
-
 // TerminalSize returns the columns and lines of the terminal w, or 0 if it is not a terminal.
 func TerminalSize(w any) (width, height int) {
-	f, ok := file(w)
+	f, ok := w.(*os.File)
 	if !ok || !term.IsTerminal(int(f.Fd())) {
 		return 0, 0
 	}

@@ -22,10 +22,11 @@ type Screen struct {
 
 	Redact func(string) string // removes secrets from all output
 
-	mu      sync.Mutex
-	live    bool
-	pending []message     // written with the next frame
-	wake    chan struct{} // has an item if output is pending
+	mu        sync.Mutex
+	live      bool
+	pending   []message     // written with the next frame
+	wake      chan struct{} // has an item if output is pending
+	truncated error         // the first of writing to another file than Err
 
 	drawn bool // there are lines; used only by the drawing goroutine
 }
@@ -51,7 +52,7 @@ func (s *Screen) WriteAfter(to io.Writer, own, text string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !s.live {
-		fmt.Fprint(to, text)
+		s.put(to, text)
 		return
 	}
 	s.pending = append(s.pending, message{to, text})
@@ -60,6 +61,15 @@ func (s *Screen) WriteAfter(to io.Writer, own, text string) {
 	default:
 	}
 }
+
+func (s *Screen) put(to io.Writer, text string) {
+	if _, err := fmt.Fprint(to, text); to != s.Err && s.truncated == nil {
+		s.truncated = err
+	}
+}
+
+// Truncated returns the first error of writing to another file than Err. It is called when the screen isn't live.
+func (s *Screen) Truncated() error { return s.truncated }
 
 // outward returns text as it may leave the process.
 func (s *Screen) outward(text string) string { return outward(s.Redact(text)) }
@@ -110,7 +120,7 @@ func (s *Screen) frame(messages []message, lines []string) {
 		if m.to != s.Err {
 			fmt.Fprint(s.Err, b.String())
 			b.Reset()
-			fmt.Fprint(m.to, m.text)
+			s.put(m.to, m.text)
 			continue
 		}
 		b.WriteString(m.text)

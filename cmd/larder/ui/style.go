@@ -1,6 +1,7 @@
 package ui
 
 import (
+	"os"
 	"strings"
 
 	"github.com/larder-cli/larder/cliconfig"
@@ -77,6 +78,6 @@ func (m ColorMode) Shows(w any) bool {
 	case ColorNever:
 		return false
 	}
-	f, ok := file(w)
+	f, ok := w.(*os.File)
 	return ok && IsTerminal(f) && cliconfig.Interprets(f)
 }
