@@ -194,18 +194,6 @@ func trustKeys(l *line.Line) (keys []sources.Fingerprint, err error) {
 // oneOf returns the values of a flag as its description.
 func oneOf[T ~string](values []T) string { return ui.List("or", values) }
 
-// endpoint reads endpointFlag for a command with these places, or paths.
-func endpoint(l *line.Line, places ...string) (string, error) {
-	url := l.Text("endpoint")
-	return url, site.CheckEndpoint(url, places...)
-}
-
-// place returns the place that an argument names, or a path.
-func place(l *line.Line, word int) (site.PlaceRequest, error) {
-	url, err := endpoint(l, l.Word(word))
-	return site.PlaceRequest{Place: l.Word(word), Endpoint: url}, err
-}
-
 // readFill reads wantedFlags and the arguments, for commands that put packages into a store.
 func readFill(l *line.Line) (r job.FillRequest, err error) {
 	r = job.FillRequest{Arguments: l.Words, RequirePlatforms: l.Bool("require-platforms")}
@@ -227,8 +215,7 @@ func readFrom(l *line.Line) (paths []string, place site.PlaceRequest, err error)
 			place.Place = from
 		}
 	}
-	place.Endpoint, err = endpoint(l, place.Place)
-	return paths, place, err
+	return paths, place, nil
 }
 
 // needsMirror is what commands need that work on one mirror.

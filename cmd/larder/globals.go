@@ -129,11 +129,7 @@ func onWords(do func(context.Context, *site.Site, []string) error) runner {
 // onPlace is atSite for a job on a place, or a path, and patterns.
 func onPlace(do func(context.Context, *site.Site, site.PlaceRequest, []string) error) runner {
 	return atSite(func(ctx context.Context, l *line.Line, s *site.Site) error {
-		p, err := place(l, 0)
-		if err != nil {
-			return err
-		}
-		return do(ctx, s, p, l.Words[1:])
+		return do(ctx, s, site.PlaceRequest{Place: l.Word(0)}, l.Words[1:])
 	})
 }
 
@@ -170,6 +166,7 @@ func readOptions(l *line.Line, out *report.Output) (o site.Options, err error) {
 		Link:    sources.LinkMode(l.Text("link")),
 		Offline: l.Bool("offline"),
 
+		Endpoint:    l.Text("endpoint"),
 		Jobs:        l.Number("jobs"),
 		LockTimeout: l.Duration("lock-timeout"),
 
@@ -196,8 +193,10 @@ func readOptions(l *line.Line, out *report.Output) (o site.Options, err error) {
 	if o.Platforms, err = platforms(l); err != nil {
 		return o, err
 	}
-	o.TrustKeys, err = trustKeys(l)
-	return o, err
+	if o.TrustKeys, err = trustKeys(l); err != nil {
+		return o, err
+	}
+	return o, site.CheckEndpoint(o.Endpoint, slices.Concat(l.Words, l.Texts("from"))...)
 }
 
 // chdir returns the working directory of the command, absolute.

@@ -19,13 +19,7 @@ var mirrorDiffCommand = &line.Command{
 		"doesn't list its providers, Larder looks for those of the other mirror. Hashes packages\n" +
 		"without a record, compares the signed checksums, and reads no archive of a place.",
 	Flags: []line.Flag{endpointFlag},
-	Run:   atSite(mirrorDiff),
-}
-
-func mirrorDiff(ctx context.Context, l *line.Line, s *site.Site) error {
-	url, err := endpoint(l, l.Words...)
-	if err != nil {
-		return err
-	}
-	return mirror.Diff(ctx, s, site.PlaceRequest{Place: l.Word(0), Endpoint: url}, site.PlaceRequest{Place: l.Word(1), Endpoint: url})
+	Run: atSite(func(ctx context.Context, l *line.Line, s *site.Site) error {
+		return mirror.Diff(ctx, s, site.PlaceRequest{Place: l.Word(0)}, site.PlaceRequest{Place: l.Word(1)})
+	}),
 }

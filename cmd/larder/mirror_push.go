@@ -24,13 +24,10 @@ var mirrorPushCommand = &line.Command{
 		dryRunFlag("show what would be changed"),
 	},
 	Leaves: continues,
-	Run:    atSite(mirrorPush),
-}
-
-func mirrorPush(ctx context.Context, l *line.Line, s *site.Site) error {
-	to, err := place(l, 1)
-	if err != nil {
-		return err
-	}
-	return mirror.Push(ctx, s, mirror.PushRequest{Dir: l.Word(0), To: to, Patterns: l.Words[2:], Replace: l.Bool("replace"), Prune: l.Bool("prune")})
+	Run: atSite(func(ctx context.Context, l *line.Line, s *site.Site) error {
+		return mirror.Push(ctx, s, mirror.PushRequest{
+			Dir: l.Word(0), To: site.PlaceRequest{Place: l.Word(1)}, Patterns: l.Words[2:],
+			Replace: l.Bool("replace"), Prune: l.Bool("prune"),
+		})
+	}),
 }

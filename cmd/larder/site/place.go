@@ -18,10 +18,8 @@ import (
 
 // A PlaceRequest names a place to read from.
 type PlaceRequest struct {
-	Place    string // as typed; empty if there is none
-	Endpoint string // of the store; empty means AWS
-
-	Host sources.Host // of the providers, if the place doesn't state it; empty means that of the engine
+	Place string       // as typed; empty if there is none
+	Host  sources.Host // of the providers, if the place doesn't state it; empty means that of the engine
 }
 
 // Browser opens a place to read from. All root modules of an engine share it.
@@ -111,7 +109,7 @@ func (m *Root) OpenBucket(ctx context.Context, r PlaceRequest) (*bucket.Bucket, 
 		return nil, err
 	}
 	return bucket.Open(ctx, at, bucket.Options{
-		Endpoint: cmp.Or(r.Endpoint, env.Endpoint), Env: env, Authorities: authorities,
+		Endpoint: cmp.Or(m.Flags.Endpoint, env.Endpoint), Env: env, Authorities: authorities,
 		Client: m.Client, Secrets: m.Output.Secrets(),
 	})
 }

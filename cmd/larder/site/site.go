@@ -134,6 +134,7 @@ type Options struct {
 	NoCache     bool
 	Link        sources.LinkMode
 	Offline     bool
+	Endpoint    string // of s3:// places; empty means that of the environment, or AWS
 	LockTimeout time.Duration
 	Jobs        int // providers that are installed at once; 0 means the default
 
