@@ -27,12 +27,12 @@ var bundleCreateCommand = &line.Command{
 }
 
 // bundleCreate reads the flags of bundle create, and writes a bundle.
-func bundleCreate(ctx context.Context, l *line.Line, s *site.Site) (err error) {
-	request := mirror.BundleRequest{Mirror: l.Text("mirror"), Since: l.Text("since"), Modules: l.Bool("modules"), Engine: l.Text("engine-binary"), Force: l.Bool("force")}
-	if err := sameSource(l, request); err != nil {
-		return err
+func bundleCreate(ctx context.Context, l *line.Line, s *site.Site) error {
+	request := mirror.BundleRequest{
+		FillRequest: readFill(l), Mirror: l.Text("mirror"), Since: l.Text("since"), Modules: l.Bool("modules"),
+		Engine: l.Text("engine-binary"), Force: l.Bool("force"),
 	}
-	if request.FillRequest, err = readFill(l); err != nil {
+	if err := sameSource(l, request); err != nil {
 		return err
 	}
 	return mirror.CreateBundle(ctx, s, request)

@@ -194,12 +194,12 @@ func trustKeys(l *line.Line) (keys []sources.Fingerprint, err error) {
 // oneOf returns the values of a flag as its description.
 func oneOf[T ~string](values []T) string { return ui.List("or", values) }
 
-// readFill reads wantedFlags and the arguments, for commands that put packages into a store.
-func readFill(l *line.Line) (r job.FillRequest, err error) {
-	r = job.FillRequest{Arguments: l.Words, RequirePlatforms: l.Bool("require-platforms")}
-	r.Versions = installer.SelectOptions{All: l.Bool("all-versions"), Newest: l.Number("newest")}
-	r.From, r.Place, err = readFrom(l)
-	return r, err
+// readFill reads fillFlags and the arguments, for commands that put packages into a store.
+func readFill(l *line.Line) job.FillRequest {
+	return job.FillRequest{
+		Arguments: l.Words, RequirePlatforms: l.Bool("require-platforms"), Keep: l.Bool("keep"),
+		Versions: installer.SelectOptions{All: l.Bool("all-versions"), Newest: l.Number("newest")},
+	}
 }
 
 // readFrom reads --from, which names paths and at most one place.

@@ -196,6 +196,9 @@ func readOptions(l *line.Line, out *report.Output) (o site.Options, err error) {
 	if o.TrustKeys, err = trustKeys(l); err != nil {
 		return o, err
 	}
+	if o.From, o.Place, err = readFrom(l); err != nil {
+		return o, err
+	}
 	return o, site.CheckEndpoint(o.Endpoint, slices.Concat(l.Words, l.Texts("from"))...)
 }
 

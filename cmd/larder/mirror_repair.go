@@ -1,11 +1,8 @@
 package main
 
 import (
-	"context"
-
 	"github.com/larder-cli/larder/cmd/larder/job/mirror"
 	"github.com/larder-cli/larder/cmd/larder/line"
-	"github.com/larder-cli/larder/cmd/larder/site"
 )
 
 var mirrorRepairCommand = &line.Command{
@@ -26,14 +23,5 @@ var mirrorRepairCommand = &line.Command{
 		dryRunFlag("show what would be repaired"),
 	}, trustFlags...),
 	Leaves: "packages repaired before are complete",
-	Run:    atSite(mirrorRepair),
-}
-
-// mirrorRepair reads the flags of mirror repair, and repairs a mirror.
-func mirrorRepair(ctx context.Context, l *line.Line, s *site.Site) error {
-	from, place, err := readFrom(l)
-	if err != nil {
-		return err
-	}
-	return mirror.Repair(ctx, s, l.Word(0), from, place)
+	Run:    onWord(mirror.Repair),
 }

@@ -21,14 +21,9 @@ var mirrorSyncCommand = &line.Command{
 		dryRunFlag("show what would be fetched"),
 	),
 	Leaves: continues,
-	Run:    atSite(mirrorSync),
-}
-
-// mirrorSync reads the flags of mirror sync, and adds packages to a mirror.
-func mirrorSync(ctx context.Context, l *line.Line, s *site.Site) error {
-	request, err := readFill(l)
-	if err != nil {
-		return err
-	}
-	return mirror.Sync(ctx, s, mirror.SyncRequest{FillRequest: request, Unpacked: l.Bool("unpacked"), WriteConfig: l.Text("write-config"), HTML: l.Bool("html")})
+	Run: atSite(func(ctx context.Context, l *line.Line, s *site.Site) error {
+		return mirror.Sync(ctx, s, mirror.SyncRequest{
+			FillRequest: readFill(l), Unpacked: l.Bool("unpacked"), WriteConfig: l.Text("write-config"), HTML: l.Bool("html"),
+		})
+	}),
 }

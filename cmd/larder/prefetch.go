@@ -19,15 +19,7 @@ var prefetchCommand = &line.Command{
 	Flags: fillFlags(dryRunFlag("show what would be fetched"),
 		line.Flag{Name: "keep", Does: "let larder cache prune keep the packages"}),
 	Leaves: continues,
-	Run:    atSite(prefetch),
-}
-
-// prefetch reads the flags of prefetch, and fills the plugin cache.
-func prefetch(ctx context.Context, l *line.Line, s *site.Site) error {
-	request, err := readFill(l)
-	if err != nil {
-		return err
-	}
-	request.Keep = l.Bool("keep")
-	return install.Prefetch(ctx, s, request)
+	Run: atSite(func(ctx context.Context, l *line.Line, s *site.Site) error {
+		return install.Prefetch(ctx, s, readFill(l))
+	}),
 }

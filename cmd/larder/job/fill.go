@@ -25,9 +25,7 @@ type Filling struct {
 
 // A FillRequest says which packages to put into a store.
 type FillRequest struct {
-	Arguments        []string          // addresses, root modules, lock files and lists of providers, as typed
-	From             []string          // the latter three, as typed
-	Place            site.PlaceRequest // to fetch from, if there is one
+	Arguments        []string // addresses, root modules, lock files and lists of providers, as typed
 	Versions         installer.SelectOptions
 	RequirePlatforms bool // fail if a version has no package for a platform
 	Keep             bool // prunes keep the packages
@@ -36,8 +34,7 @@ type FillRequest struct {
 // NewFilling returns a filling with the packages of a request, except its arguments: see [Wanted.Take].
 func NewFilling(s *site.Site, r FillRequest) *Filling {
 	s.ForDeclared = true
-	s.Place = r.Place
-	return &Filling{Wanted: &Wanted{Site: s, Paths: r.From, versions: r.Versions}, requirePlatforms: r.RequirePlatforms}
+	return &Filling{Wanted: &Wanted{Site: s, Paths: s.Flags.From, versions: r.Versions}, requirePlatforms: r.RequirePlatforms}
 }
 
 // A Destination is a store that a supply fills.

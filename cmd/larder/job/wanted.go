@@ -35,7 +35,7 @@ func (w *Wanted) Take(args []string) error {
 	}
 	w.Paths = append(w.Paths, paths...)
 	w.Roots = w.Paths
-	if len(w.Addresses)+len(w.Paths) == 0 && w.Place.Place == "" {
+	if len(w.Addresses)+len(w.Paths) == 0 && w.Flags.Place.Place == "" {
 		w.Paths = []string{"."}
 	}
 	if w.Flags.Recursive && len(w.Paths) == 0 {
@@ -71,7 +71,7 @@ func (in input) read(ctx context.Context, s *site.Site, engine sources.Engine) (
 		return &Supply{}, err
 	}
 	if in.wants == nil {
-		selected, err := everything(ctx, m, s.Place)
+		selected, err := everything(ctx, m, s.Flags.Place)
 		all := &Supply{Root: m, selected: selected}
 		for _, one := range selected {
 			all.Wants = append(all.Wants, *one.Wants[0])

@@ -41,8 +41,8 @@ func (m *Root) Methods(ctx context.Context) (methods []sources.Method, err error
 			return mirror != nil && m.repairs(mirror.Dir())
 		})
 	}()
-	if m.Place.Place != "" {
-		source, err := m.Remote(m.Place.Place, func() (sources.Source, error) { return m.Browser(ctx, m.Place) })
+	if m.Flags.Place.Place != "" {
+		source, err := m.Remote(m.Flags.Place.Place, func() (sources.Source, error) { return m.Browser(ctx, m.Flags.Place) })
 		return []sources.Method{{Source: source}}, err
 	}
 	if m.Config.Implied && len(m.PluginDirs) == 0 {
@@ -169,7 +169,7 @@ func (m *Root) repairs(dir string) bool {
 
 // queriesOrigin reports whether the installation methods query the origin registry about a provider.
 func (m *Root) queriesOrigin(ctx context.Context, p sources.Provider) bool {
-	if len(m.PluginDirs) > 0 || m.Place.Place != "" {
+	if len(m.PluginDirs) > 0 || m.Flags.Place.Place != "" {
 		return false
 	}
 	if m.Config.Implied {
@@ -238,7 +238,7 @@ func (m *Root) Explain(err error) error {
 			errs[i] = m.suggest(errs[i])
 		}
 		// Explain has no --plugin-dir, and no place.
-		if p.Type != "" && !m.asks && len(m.PluginDirs) == 0 && m.Place.Place == "" {
+		if p.Type != "" && !m.asks && len(m.PluginDirs) == 0 && m.Flags.Place.Place == "" {
 			errs[i] = sources.WithLastHint(errs[i], "%s shows every constraint and source", m.explainCommand(p))
 		}
 	}

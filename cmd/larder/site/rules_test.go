@@ -134,7 +134,7 @@ provider_installation {
 		{"--plugin-dir", "filesystem mirror DIR/other (checkout)", func(m *site.Root) {
 			m.PluginDirs = []string{filepath.Join(m.Dir, "other")}
 		}},
-		{"a place", "network mirror https://place.test/", func(m *site.Root) { m.Place.Place = "https://place.test/" }},
+		{"a place", "network mirror https://place.test/", func(m *site.Root) { m.Flags.Place.Place = "https://place.test/" }},
 		{"repair", others, func(m *site.Root) { m.Repaired = filepath.Join(m.Dir, "mirror") }},
 		{"implied", implied, func(m *site.Root) {
 			m.Config.Implied = true

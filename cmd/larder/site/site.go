@@ -39,15 +39,14 @@ import (
 type Site struct {
 	Output     *report.Output // of the run; that of a root module names it
 	Machine    cliconfig.Machine
-	WorkDir    string       // working directory, absolute
-	Roots      []string     // root modules that arguments name, as typed; empty means the one in WorkDir
-	Addresses  []string     // arguments that were read as providers, as typed
-	searched   []string     // directories in which root modules were searched for, absolute
-	Requested  Choice       // of an engine, by the user or by the command of exec; empty if there is none
-	Both       bool         // the user requests both engines
-	PluginDirs []string     // mirrors, absolute; if there are any, there are no other sources
-	Repaired   string       // a mirror, absolute, that is no source; may be empty
-	Place      PlaceRequest // to install from, instead of the configuration's methods
+	WorkDir    string   // working directory, absolute
+	Roots      []string // root modules that arguments name, as typed; empty means the one in WorkDir
+	Addresses  []string // arguments that were read as providers, as typed
+	searched   []string // directories in which root modules were searched for, absolute
+	Requested  Choice   // of an engine, by the user or by the command of exec; empty if there is none
+	Both       bool     // the user requests both engines
+	PluginDirs []string // mirrors, absolute; if there are any, there are no other sources
+	Repaired   string   // a mirror, absolute, that is no source; may be empty
 	Flags      Options
 	slots      acquire.Slots // one for each of jobs, shared by all installers
 	Locks      bool          // the command is lock, which installs nothing
@@ -142,6 +141,8 @@ type Options struct {
 	EnginesBy string           // how the user names them
 
 	Platforms  []sources.Platform // empty means the current platform, or those that a policy declares
+	From       []string           // paths to read, as typed
+	Place      PlaceRequest       // to install from, instead of the configuration's methods
 	Recursive  bool
 	Exclude    []string
 	Upgrade    bool

@@ -68,7 +68,7 @@ const maxGuess = 10 * time.Second
 // meantProtocol returns a hint for a provider that a server has by another protocol: a network mirror that is a
 // registry, or the reverse. Without one, it is empty. Each only returns that it doesn't have the provider.
 func (m *Root) meantProtocol(p sources.Provider) string {
-	if m.Flags.Offline || len(m.PluginDirs) > 0 || m.Place.Place != "" {
+	if m.Flags.Offline || len(m.PluginDirs) > 0 || m.Flags.Place.Place != "" {
 		return ""
 	}
 	hint, _ := m.protocols.Once(p.String(), func() (string, error) {

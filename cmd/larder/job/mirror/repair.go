@@ -41,13 +41,12 @@ type damaged struct {
 	unpacked bool
 }
 
-// Repair verifies a mirror, and fetches damaged packages again: from the mirrors in the directories from, as
-// typed, or from a place, or else from the configured sources. It requires the contents that the packages had.
-func Repair(ctx context.Context, s *site.Site, dir string, from []string, place site.PlaceRequest) error {
-	if err := job.UseMirrors(s, "--from", from); err != nil {
+// Repair verifies a mirror, and fetches damaged packages again: from the mirrors in the directories of --from, or
+// from the place there, or else from the configured sources. It requires the contents that the packages had.
+func Repair(ctx context.Context, s *site.Site, dir string) error {
+	if err := job.UseMirrors(s, "--from", s.Flags.From); err != nil {
 		return err
 	}
-	s.Place = place
 	m, b, err := openDir(ctx, s, dir, builder.Options{ReadOnly: s.Flags.DryRun})
 	if err != nil {
 		return err
@@ -170,7 +169,7 @@ func (r *repair) explainUnrepaired(id sources.PackageID, err error) error {
 	dir := site.ShellQuoted(r.typed)
 	err = sources.WithHint(err,
 		"larder mirror remove %s %s@%s/%s takes it out of the mirror", dir, r.Out.Name(id.Provider), id.Version, id.Platform)
-	if len(r.PluginDirs) == 0 && r.Place.Place == "" {
+	if len(r.PluginDirs) == 0 && r.Flags.Place.Place == "" {
 		err = sources.WithHint(err, "to fetch it from another mirror: larder mirror repair %s --from DIR", dir)
 	}
 	return err
