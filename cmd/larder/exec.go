@@ -44,13 +44,10 @@ func execute(ctx context.Context, l *line.Line, out *report.Output) error {
 	if err != nil {
 		return err
 	}
-	request := run.ExecRequest{Line: l.Words, AsShim: l.Bool(asShim), EnginePath: l.Text(enginePath), PluginDirs: l.Texts("plugin-dir")}
-	if request.ReadOnlyLock, err = readOnlyLockFile(l); err != nil {
-		return err
-	}
-	request.Restricts = l.IsSet("lockfile") || l.IsSet("plugin-dir")
-	request.Flags, request.Unconfined = shimFlags(l, s), l.Bool("unconfined")
-	next, err := run.Exec(ctx, s, request)
+	next, err := run.Exec(ctx, s, run.ExecRequest{
+		Line: l.Words, AsShim: l.Bool(asShim), EnginePath: l.Text(enginePath), Unconfined: l.Bool("unconfined"),
+		Restricts: l.IsSet("lockfile") || l.IsSet("plugin-dir"), Flags: shimFlags(l, s),
+	})
 	if err != nil || next == nil {
 		return err
 	}

@@ -135,14 +135,6 @@ func installFlags(dryRun string) []line.Flag {
 	}
 }
 
-// readOnlyLockFile reads --lockfile, which has one value, as in the engines.
-func readOnlyLockFile(l *line.Line) (bool, error) {
-	if mode := l.Text("lockfile"); l.IsSet("lockfile") && mode != "readonly" {
-		return false, report.Usage(fmt.Errorf("--lockfile must be readonly, not %q", mode))
-	}
-	return l.IsSet("lockfile"), nil
-}
-
 // maxSizeFlag limits a size.
 func maxSizeFlag(does string) line.Flag {
 	return line.Flag{Name: "max-size", Value: "SIZE", Kind: line.Size, Does: does}

@@ -171,6 +171,7 @@ func readOptions(l *line.Line, out *report.Output) (o site.Options, err error) {
 		LockTimeout: l.Duration("lock-timeout"),
 
 		Recursive: l.Bool("recursive") || l.Command.Path == "check" && l.IsSet("since"), Exclude: l.Texts("exclude"),
+		PluginDirs: l.Texts("plugin-dir"), ReadOnlyLock: l.IsSet("lockfile"),
 		Upgrade: l.Bool("upgrade"), NoLockFile: l.Bool("no-lock-file"), Require: requirement(l),
 		Paranoid: l.Bool("paranoid"),
 		DryRun:   l.Bool("dry-run"), ReadOnly: l.Bool("dry-run"),
@@ -187,6 +188,8 @@ func readOptions(l *line.Line, out *report.Output) (o site.Options, err error) {
 	switch {
 	case o.LockTimeout < 0:
 		return o, report.Usage(fmt.Errorf("%s must not be negative, as %s is", l.Spelled("lock-timeout"), o.LockTimeout))
+	case o.ReadOnlyLock && l.Text("lockfile") != "readonly": // the only value, as in the engines
+		return o, report.Usage(fmt.Errorf("--lockfile must be readonly, not %q", l.Text("lockfile")))
 	case l.IsSet("exclude") && !o.Recursive:
 		return o, report.Usage(errors.New("--exclude requires --recursive"))
 	}

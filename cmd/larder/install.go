@@ -1,14 +1,10 @@
 package main
 
 import (
-	"context"
-	"errors"
 	"slices"
 
 	"github.com/larder-cli/larder/cmd/larder/job/install"
 	"github.com/larder-cli/larder/cmd/larder/line"
-	"github.com/larder-cli/larder/cmd/larder/report"
-	"github.com/larder-cli/larder/cmd/larder/site"
 )
 
 var installCommand = &line.Command{
@@ -24,17 +20,5 @@ var installCommand = &line.Command{
 		upgradeFlag,
 	}, treeFlags(notHere), trustFlags, installFlags("show what would be installed")),
 	Leaves: "providers already installed are complete; the lock file is intact",
-	Run:    atSite(installRoots),
-}
-
-// installRoots reads the flags of install, and runs the installation.
-func installRoots(ctx context.Context, l *line.Line, s *site.Site) error {
-	readOnlyLock, err := readOnlyLockFile(l)
-	if err != nil {
-		return err
-	}
-	if readOnlyLock && l.Bool("upgrade") {
-		return report.Usage(errors.New("--upgrade and --lockfile readonly exclude each other"))
-	}
-	return install.Install(ctx, s, install.InstallRequest{Roots: l.Words, PluginDirs: l.Texts("plugin-dir"), ReadOnlyLock: readOnlyLock})
+	Run:    onWords(install.Install),
 }

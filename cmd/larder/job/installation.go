@@ -25,8 +25,7 @@ import (
 // all of them together.
 type Installation struct {
 	*site.Site
-	PluginPath   []string // mirrors as typed, to record for the engine
-	ReadOnlyLock bool
+	PluginPath []string // mirrors as typed, to record for the engine
 
 	// What exec requires.
 	Quiet     bool                                                       // print no summary if nothing was done
@@ -89,7 +88,7 @@ func (in *Installation) At(ctx context.Context, dir string, out *report.Output) 
 
 // install installs the providers that a root module requires.
 func (in *Installation) install(ctx context.Context, m *site.Root, root *installer.Root) (*installer.Result, error) {
-	root.ReadOnlyLock, root.DryRun = in.ReadOnlyLock, in.Flags.DryRun
+	root.ReadOnlyLock, root.DryRun = in.Flags.ReadOnlyLock, in.Flags.DryRun
 	if err := m.CheckProviders(ctx); err != nil {
 		return nil, err
 	}

@@ -140,18 +140,20 @@ type Options struct {
 	Engines   []sources.Engine // that the user names; none means that the rule decides
 	EnginesBy string           // how the user names them
 
-	Platforms  []sources.Platform // empty means the current platform, or those that a policy declares
-	From       []string           // paths to read, as typed
-	Place      PlaceRequest       // to install from, instead of the configuration's methods
-	Recursive  bool
-	Exclude    []string
-	Upgrade    bool
-	NoLockFile bool // lock files are ignored
-	Require    trust.Requirement
-	TrustKeys  []sources.Fingerprint
-	Paranoid   bool
-	DryRun     bool
-	ReadOnly   bool // nothing is changed, not even the plugin cache
+	Platforms    []sources.Platform // empty means the current platform, or those that a policy declares
+	From         []string           // paths to read, as typed
+	Place        PlaceRequest       // to install from, instead of the configuration's methods
+	Recursive    bool
+	Exclude      []string
+	PluginDirs   []string // mirrors as typed, in place of all other sources
+	Upgrade      bool
+	NoLockFile   bool // lock files are ignored
+	ReadOnlyLock bool
+	Require      trust.Requirement
+	TrustKeys    []sources.Fingerprint
+	Paranoid     bool
+	DryRun       bool
+	ReadOnly     bool // nothing is changed, not even the plugin cache
 }
 
 // Open returns a site that works in dir, which is absolute. Its end is that of the output.

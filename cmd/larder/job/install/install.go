@@ -4,27 +4,25 @@ package install
 
 import (
 	"context"
+	"errors"
 
 	"github.com/larder-cli/larder/cmd/larder/job"
+	"github.com/larder-cli/larder/cmd/larder/report"
 	"github.com/larder-cli/larder/cmd/larder/site"
 )
 
-// An InstallRequest says what to install, and from where.
-type InstallRequest struct {
-	Roots        []string // directories as typed; none means the one in which larder works
-	PluginDirs   []string // mirrors as typed, in place of all other sources
-	ReadOnlyLock bool
-}
-
-// Install installs the providers that root modules require.
-func Install(ctx context.Context, s *site.Site, request InstallRequest) error {
-	in := &job.Installation{Site: s, PluginPath: request.PluginDirs, ReadOnlyLock: request.ReadOnlyLock}
-	s.Reading.Certain = request.ReadOnlyLock
-	if err := job.UseMirrors(in.Site, "--plugin-dir", request.PluginDirs); err != nil {
+// Install installs the providers that root modules require: those in directories as typed, or the one in which larder
+// works.
+func Install(ctx context.Context, s *site.Site, roots []string) error {
+	if s.Flags.ReadOnlyLock && s.Flags.Upgrade {
+		return report.Usage(errors.New("--upgrade and --lockfile readonly exclude each other"))
+	}
+	s.Reading.Certain = s.Flags.ReadOnlyLock
+	if err := job.UseMirrors(s, "--plugin-dir", s.Flags.PluginDirs); err != nil {
 		return err
 	}
-	if err := job.TakeRoots(in.Site, request.Roots); err != nil {
+	if err := job.TakeRoots(s, roots); err != nil {
 		return err
 	}
-	return in.Run(ctx)
+	return (&job.Installation{Site: s, PluginPath: s.Flags.PluginDirs}).Run(ctx)
 }

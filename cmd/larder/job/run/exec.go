@@ -49,14 +49,12 @@ type execution struct {
 
 // An ExecRequest is a command line to run, and how its providers are installed.
 type ExecRequest struct {
-	Line         []string // words; the first one is the program
-	AsShim       bool     // larder was run by the name of an engine
-	EnginePath   string   // of that engine; empty if it is the next one on PATH
-	PluginDirs   []string // mirrors as typed, in place of all other sources
-	ReadOnlyLock bool
-	Restricts    bool                          // the request has more limits than init itself
-	Unconfined   bool                          // init may install what Larder hasn't
-	Flags        func(outer []string) []string // for the shims that the program runs; outer are those of an outer exec
+	Line       []string                      // words; the first one is the program
+	AsShim     bool                          // larder was run by the name of an engine
+	EnginePath string                        // of that engine; empty if it is the next one on PATH
+	Restricts  bool                          // the request has more limits than init itself
+	Unconfined bool                          // init may install what Larder hasn't
+	Flags      func(outer []string) []string // for the shims that the program runs; outer are those of an outer exec
 }
 
 // Exec installs what a command line requires, and returns how to run it, or nil in a dry run. An
@@ -225,7 +223,7 @@ func (e *execution) readCommand() error {
 	if err := e.Runs(in.Engine); err != nil {
 		return err
 	}
-	dirs := e.request.PluginDirs // the engine records them
+	dirs := e.Flags.PluginDirs // the engine records them
 	if err := job.UseMirrors(e.Installation.Site, "--plugin-dir", dirs); err != nil {
 		return err
 	}
@@ -236,8 +234,8 @@ func (e *execution) readCommand() error {
 		e.Reading.Get = e.get
 	}
 	e.Quiet, e.Installed, e.Defers = !e.Flags.DryRun, e.use, e.leave
-	e.ReadOnlyLock = e.request.ReadOnlyLock || in.ReadOnlyLock
-	if e.ReadOnlyLock && e.Flags.Upgrade {
+	e.Flags.ReadOnlyLock = e.Flags.ReadOnlyLock || in.ReadOnlyLock
+	if e.Flags.ReadOnlyLock && e.Flags.Upgrade {
 		return report.Usage(errors.New("upgrading and a readonly lock file exclude each other"))
 	}
 	for _, dir := range in.PluginDirs {
@@ -254,7 +252,7 @@ func (e *execution) readCommand() error {
 // leave reports whether a root module is left to the shims: the program may run either engine, and
 // nothing says for which of them a new lock file is.
 func (e *execution) leave(m *site.Root) bool {
-	open := e.command.Wrapper && m.Chosen.Assumed && m.Lock != nil && !m.Lock.Exists && !e.ReadOnlyLock
+	open := e.command.Wrapper && m.Chosen.Assumed && m.Lock != nil && !m.Lock.Exists && !e.Flags.ReadOnlyLock
 	if !open || len(e.EnginesOnPath()) < 2 || !modules.HasConfiguration(m.Dir) {
 		return false
 	}
