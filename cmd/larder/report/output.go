@@ -33,12 +33,11 @@ type Output struct {
 	Color          ui.ColorMode
 
 	*run
-	engines  *atomic.Pointer[sources.Engine] // see For
-	from     []viewpoint                     // the innermost first
-	module   string                          // path of the root module; empty if there is only one
-	group    *group                          // collects diagnostics about several root modules; nil outside of Together
-	failures *[]Finding                      // collects the errors of Fail; nil outside of it
-	hear     func(Finding)                   // gets errors and warnings, see Overheard; may be nil
+	engines *atomic.Pointer[sources.Engine] // see For
+	from    []viewpoint                     // the innermost first
+	module  string                          // path of the root module; empty if there is only one
+	group   *group                          // collects diagnostics about several root modules; nil outside of Together
+	hear    func(Finding)                   // gets errors and warnings, see Overheard; may be nil
 }
 
 // A run is what all outputs of a command share.
@@ -276,8 +275,9 @@ var (
 	hintLabel    = ui.Bold.Of("hint: ")
 )
 
-// tell writes errors and warnings, or collects them.
+// tell writes errors and warnings, those with the same cause as one, or collects those of root modules.
 func (o *Output) tell(all ...Finding) {
+	var said []Finding
 	for _, f := range all {
 		if f.cause == "" && o.module != "" { // the paths of other root modules differ
 			f.cause = o.Shorten(f.line)
@@ -287,12 +287,11 @@ func (o *Output) tell(all ...Finding) {
 		case !o.JSON && f.Severity == Risky && o.Level == Quiet:
 		case o.group != nil && o.module != "":
 			o.group.add(f)
-		case o.failures != nil:
-			*o.failures = append(*o.failures, f)
 		default:
-			o.speak([]Finding{f})
+			said = append(said, f)
 		}
 	}
+	o.speak(said)
 }
 
 // warn writes a warning with hints.
@@ -320,20 +319,11 @@ func (o *Output) WarnOf(err error) { o.warn(sources.Text(err), sources.Hints(err
 
 // WarnAll writes errors as warnings, those with the same cause as one.
 func (o *Output) WarnAll(errs []error) {
-	o.gather(func() {
-		for _, err := range errs {
-			o.tell(o.errorFinding(err, Risky))
-		}
-	})
-}
-
-// gather prints the errors and warnings that a function writes, those with the same cause as one.
-func (o *Output) gather(work func()) {
 	var all []Finding
-	o.failures = &all
-	work()
-	o.failures = nil
-	o.speak(all)
+	for _, err := range errs {
+		all = append(all, o.errorFinding(err, Risky))
+	}
+	o.tell(all...)
 }
 
 // Warnings writes the warnings in ds, and returns the errors.
@@ -356,7 +346,7 @@ func (o *Output) Fail(ctx context.Context, err error) {
 		o.tell(Finding{Severity: Broken, Text: text, module: o.module, line: text + Labeled("; ", o.leaves)})
 		return
 	}
-	o.gather(func() { o.tell(o.ErrorFindings(err)...) })
+	o.tell(o.ErrorFindings(err)...)
 }
 
 // Abandon ends the output of an interrupted command that has not ended.
