@@ -118,14 +118,19 @@ func (w *Terminal) Resize(width, height int, reflow bool) {
 // A picture is the screen of a terminal, and the lines that have scrolled off its top.
 type picture struct {
 	width, height int
-	lines         [][]cell // including those that have scrolled off
-	wrapped       []bool   // whether a line continues in the next
-	top           int      // index of the first line on the screen
-	row           int      // of the cursor, counted from the first of lines
-	Column        int      // of the cursor
-	NoWrap        bool     // too wide lines are cut
-	escape        string   // incomplete sequence
-	paint         string   // of the next letters
+	lines         []line // including those that have scrolled off
+	top           int    // index of the first line on the screen
+	row           int    // of the cursor, counted from the first of lines
+	Column        int    // of the cursor
+	NoWrap        bool   // too wide lines are cut
+	escape        string // incomplete sequence
+	paint         string // of the next letters
+}
+
+// A line is a line of the screen.
+type line struct {
+	cells []cell
+	wraps bool // it continues in the next line
 }
 
 // A cell is a letter with its paint, as a word; plain ones have none.
@@ -138,34 +143,34 @@ type cell struct {
 var paints = map[string]string{"0": "", "1": "bold", "2": "dim", "31": "red", "32": "green", "33": "yellow"}
 
 // text returns a line without its paints.
-func text(line []cell) string {
+func (l line) text() string {
 	var b strings.Builder
-	for _, c := range line {
+	for _, c := range l.cells {
 		b.WriteRune(c.letter)
 	}
 	return b.String()
 }
 
-// painted returns a line with its paints as words, as in {green}+{/}.
-func painted(line []cell) string {
-	var b strings.Builder
-	for i, c := range line {
-		if c.paint != "" && (i == 0 || line[i-1].paint != c.paint) {
-			b.WriteString("{" + c.paint + "}")
-		}
-		b.WriteRune(c.letter)
-		if c.paint != "" && (i == len(line)-1 || line[i+1].paint != c.paint) {
-			b.WriteString("{/}")
-		}
-	}
-	return b.String()
-}
-
-// Painted returns all lines that were ever visible, wrapped, with the paints as words.
+// Painted returns all lines that were ever visible, wrapped, with the paints as words, as in {green}+{/}.
 func (p *picture) Painted() string {
 	var b strings.Builder
-	for _, line := range p.lines {
-		b.WriteString(strings.TrimRight(painted(line), " ") + "\n")
+	for _, l := range p.lines {
+		text, last := "", ""
+		paint := func(next string) {
+			if last != "" && last != next {
+				text += "{/}"
+			}
+			if next != "" && last != next {
+				text += "{" + next + "}"
+			}
+			last = next
+		}
+		for _, c := range l.cells {
+			paint(c.paint)
+			text += string(c.letter)
+		}
+		paint("")
+		b.WriteString(strings.TrimRight(text, " ") + "\n")
 	}
 	return strings.TrimRight(b.String(), "\n") + "\n"
 }
@@ -190,46 +195,43 @@ func (p *picture) letter(r rune) {
 }
 
 func (p *picture) put(r rune) {
-	if p.Column == p.width {
-		if p.NoWrap {
-			p.Column--
-		} else {
-			p.down(true)
-			p.Column = 0
-		}
+	if p.Column == p.width && p.NoWrap {
+		p.Column--
+	} else if p.Column == p.width {
+		p.down(true)
+		p.Column = 0
 	}
-	p.reach()
-	for len(p.lines[p.row]) <= p.Column {
-		p.lines[p.row] = append(p.lines[p.row], cell{letter: ' '})
+	l := p.here()
+	for len(l.cells) <= p.Column {
+		l.cells = append(l.cells, cell{letter: ' '})
 	}
-	p.lines[p.row][p.Column] = cell{r, p.paint}
+	l.cells[p.Column] = cell{r, p.paint}
 	p.Column++
 }
 
 func (p *picture) down(wrap bool) {
-	p.reach()
-	p.wrapped[p.row] = wrap
+	p.here().wraps = wrap
 	p.row++
 	p.top = max(p.top, p.row-p.height+1)
-	p.reach()
+	p.here()
 }
 
-// reach adds lines up to the one with the cursor.
-func (p *picture) reach() {
+// here returns the line with the cursor.
+func (p *picture) here() *line {
 	for len(p.lines) <= p.row {
-		p.lines, p.wrapped = append(p.lines, nil), append(p.wrapped, false)
+		p.lines = append(p.lines, line{})
 	}
+	return &p.lines[p.row]
 }
 
 func (p *picture) command(escape string) {
 	var n int
 	switch {
 	case escape == "\x1b[J", escape == "\x1b[K":
-		p.reach()
-		p.lines[p.row] = p.lines[p.row][:min(len(p.lines[p.row]), p.Column)]
+		l := p.here()
+		l.cells = l.cells[:min(len(l.cells), p.Column)]
 		if escape == "\x1b[J" {
-			p.lines, p.wrapped = p.lines[:p.row+1], p.wrapped[:p.row+1]
-			p.wrapped[p.row] = false
+			l.wraps, p.lines = false, p.lines[:p.row+1]
 		}
 	case escape == "\x1b[C":
 		p.Column = min(p.Column+1, max(0, p.width-1))
@@ -256,52 +258,46 @@ func (p *picture) resize(width, height int, reflow bool) {
 	if narrower && reflow {
 		p.reflow()
 	}
-	if narrower && !reflow {
-		for i, line := range p.lines {
-			p.lines[i] = line[:min(len(line), width)]
-		}
+	for i, l := range p.lines {
+		p.lines[i].cells = l.cells[:min(len(l.cells), width)]
 	}
 	p.Column = min(p.Column, width)
-	p.reach()
+	p.here()
 	// Lines below the cursor are removed first, then lines at the top.
-	if below := p.top + height; below < len(p.lines) {
-		below = max(below, p.row+1)
-		p.lines, p.wrapped = p.lines[:below], p.wrapped[:below]
-	}
+	p.lines = p.lines[:min(len(p.lines), max(p.top+height, p.row+1))]
 	p.top = max(p.top, p.row-height+1)
 }
 
 // reflow wraps lines again, for another width. The cursor keeps its place in the text.
 func (p *picture) reflow() {
-	var lines [][]cell
-	var wrapped []bool
+	var lines []line
 	row := 0
 	for i := 0; i < len(p.lines); i++ {
 		if i == p.row {
 			row = len(lines)
 		}
-		whole := slices.Clone(p.lines[i])
-		for p.wrapped[i] && i+1 < len(p.lines) {
+		whole := slices.Clone(p.lines[i].cells)
+		for p.lines[i].wraps && i+1 < len(p.lines) {
 			i++
-			whole = append(whole, p.lines[i]...)
+			whole = append(whole, p.lines[i].cells...)
 		}
 		for len(whole) > p.width {
-			lines, wrapped = append(lines, slices.Clone(whole[:p.width])), append(wrapped, true)
+			lines = append(lines, line{slices.Clone(whole[:p.width]), true})
 			whole = whole[p.width:]
 		}
-		lines, wrapped = append(lines, whole), append(wrapped, false)
+		lines = append(lines, line{cells: whole})
 	}
 	p.top += len(lines) - len(p.lines)
-	p.lines, p.wrapped, p.row = lines, wrapped, row
+	p.lines, p.row = lines, row
 	p.top = min(max(0, p.top), row)
 }
 
 // Text returns all lines that were ever visible, without the breaks of wrapped lines.
 func (p *picture) Text() string {
 	var b strings.Builder
-	for i, line := range p.lines {
-		b.WriteString(text(line))
-		if !p.wrapped[i] {
+	for _, l := range p.lines {
+		b.WriteString(l.text())
+		if !l.wraps {
 			b.WriteString("\n")
 		}
 	}
@@ -309,21 +305,14 @@ func (p *picture) Text() string {
 }
 
 // Seen returns the current screen.
-func (p *picture) Seen() []string {
-	var seen []string
-	for _, line := range p.lines[p.top:min(len(p.lines), p.top+p.height)] {
-		seen = append(seen, text(line))
+func (p *picture) Seen() (seen []string) {
+	for _, l := range p.lines[p.top:min(len(p.lines), p.top+p.height)] {
+		seen = append(seen, l.text())
 	}
 	return seen
 }
 
 // Wide returns the lines that the terminal wrapped.
 func (p *picture) Wide() []string {
-	var wide []string
-	for _, line := range strings.Split(p.Text(), "\n") {
-		if len([]rune(line)) > p.width {
-			wide = append(wide, line)
-		}
-	}
-	return wide
+	return slices.DeleteFunc(strings.Split(p.Text(), "\n"), func(l string) bool { return utf8.RuneCountInString(l) <= p.width })
 }
