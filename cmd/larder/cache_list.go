@@ -24,7 +24,7 @@ var cacheListCommand = &line.Command{
 	},
 	Run: atSite(func(ctx context.Context, l *line.Line, s *site.Site) error {
 		return cache.List(ctx, s, cache.ListRequest{
-			Patterns: l.Words, Order: l.Text("sort"), Roots: l.Texts("roots"), Platforms: l.Texts("platform"),
+			Patterns: l.Words, Order: l.Text("sort"), Platforms: l.Texts("platform"),
 			Age: l.Age("older-than"), Older: l.Text("older-than"), Unused: l.Bool("unused"),
 		})
 	}),

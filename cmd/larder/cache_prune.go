@@ -4,7 +4,6 @@ import (
 	"context"
 
 	"github.com/larder-cli/larder/cachedir"
-	"github.com/larder-cli/larder/cmd/larder/job"
 	"github.com/larder-cli/larder/cmd/larder/job/cache"
 	"github.com/larder-cli/larder/cmd/larder/line"
 	"github.com/larder-cli/larder/cmd/larder/site"
@@ -22,14 +21,9 @@ var cachePruneCommand = &line.Command{
 		{Name: "all", Does: "also remove packages in use or marked by prefetch --keep"},
 	}, pruneFlags("packages unused for an AGE, such as 30d")...),
 	Leaves: notRemoved,
-	Run:    atSite(cachePrune),
-}
-
-// cachePrune reads the flags that select the packages to remove, and removes them.
-func cachePrune(ctx context.Context, l *line.Line, s *site.Site) error {
-	request := job.PruneRequest{Roots: l.Texts("roots"), MaxSize: l.Text("max-size"), Leaves: l.Command.Leaves, Yes: l.Bool("yes")}
-	policy := cachedir.Policy{
-		All: l.Bool("all"), KeepLast: l.Number("keep-last"), MaxSize: l.Size("max-size"), OlderThan: l.Age("older-than"),
-	}
-	return cache.Prune(ctx, s, policy, request)
+	Run: atSite(func(ctx context.Context, l *line.Line, s *site.Site) error {
+		return cache.Prune(ctx, s, cachedir.Policy{
+			All: l.Bool("all"), KeepLast: l.Number("keep-last"), MaxSize: l.Size("max-size"), OlderThan: l.Age("older-than"),
+		}, l.Text("max-size"))
+	}),
 }

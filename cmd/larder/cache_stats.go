@@ -1,11 +1,8 @@
 package main
 
 import (
-	"context"
-
 	"github.com/larder-cli/larder/cmd/larder/job/cache"
 	"github.com/larder-cli/larder/cmd/larder/line"
-	"github.com/larder-cli/larder/cmd/larder/site"
 )
 
 var cacheStatsCommand = &line.Command{
@@ -14,7 +11,5 @@ var cacheStatsCommand = &line.Command{
 	Example: "larder cache stats",
 	About:   "Shows how much space larder cache prune would free, and how much links save.",
 	Flags:   []line.Flag{rootsFlag},
-	Run: atSite(func(ctx context.Context, l *line.Line, s *site.Site) error {
-		return cache.ShowStats(ctx, s, l.Texts("roots"))
-	}),
+	Run:     alone(cache.ShowStats),
 }

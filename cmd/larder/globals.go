@@ -174,7 +174,8 @@ func readOptions(l *line.Line, out *report.Output) (o site.Options, err error) {
 		PluginDirs: l.Texts("plugin-dir"), ReadOnlyLock: l.IsSet("lockfile"),
 		Upgrade: l.Bool("upgrade"), NoLockFile: l.Bool("no-lock-file"), Require: requirement(l),
 		Paranoid: l.Bool("paranoid"),
-		DryRun:   l.Bool("dry-run"), ReadOnly: l.Bool("dry-run"),
+		Yes:      l.Bool("yes"), SearchIn: l.Texts("roots"),
+		DryRun: l.Bool("dry-run"), ReadOnly: l.Bool("dry-run"),
 	}
 	switch {
 	case l.Bool("quiet"):

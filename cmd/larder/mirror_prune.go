@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 
-	"github.com/larder-cli/larder/cmd/larder/job"
 	"github.com/larder-cli/larder/cmd/larder/job/mirror"
 	"github.com/larder-cli/larder/cmd/larder/line"
 	"github.com/larder-cli/larder/cmd/larder/report"
@@ -41,6 +40,5 @@ func mirrorPrune(ctx context.Context, l *line.Line, s *site.Site) error {
 	case l.Bool("recursive") && len(keep) == 0:
 		return report.Usage(errors.New("--recursive requires --keep-locked-by"))
 	}
-	request := job.PruneRequest{Yes: l.Bool("yes"), Leaves: l.Command.Leaves}
-	return mirror.Prune(ctx, s, l.Word(0), keep, policy, request)
+	return mirror.Prune(ctx, s, l.Word(0), keep, policy)
 }

@@ -77,13 +77,12 @@ func TestPick(t *testing.T) {
 // Without a terminal, a prune that would ask fails before it starts.
 func TestPruneAsks(t *testing.T) {
 	for _, c := range []struct{ yes, dryRun, fails bool }{{fails: true}, {yes: true}, {dryRun: true}} {
-		s, _ := sitetest.Open(t, "", site.Options{DryRun: c.dryRun})
+		s, _ := sitetest.Open(t, "", site.Options{DryRun: c.dryRun, Yes: c.yes})
 		s.Output.JSON = true
-		r := PruneRequest{Yes: c.yes}
-		sourcetest.Equal(t, r.Check(s) != nil, c.fails, c)
-		sourcetest.Equal(t, r.Asks, c.fails, c)
+		asks, err := Asks(s)
+		sourcetest.Expect(t, (err != nil) == c.fails && asks == c.fails, "%v: %t, %v", c, asks, err)
 		if !c.fails {
-			yes, err := r.Confirmed(t.Context(), s.Output, "Would remove")
+			yes, err := Confirmed(t.Context(), s.Output, asks, "Would remove")
 			sourcetest.Expect(t, yes && err == nil, "%v: asked", c)
 		}
 	}

@@ -356,8 +356,11 @@ func (o *Output) Abandon(ctx context.Context, exitStatus int) {
 	o.Summarize(exitStatus)
 }
 
-// OnInterrupt sets what remains after an interruption: "nothing was written".
-func (o *Output) OnInterrupt(leaves string) { o.leaves = leaves }
+// OnInterrupt sets what remains after an interruption: "nothing was written". It returns what was set before.
+func (o *Output) OnInterrupt(leaves string) (before string) {
+	before, o.leaves = o.leaves, leaves
+	return before
+}
 
 // Lingers lets the command take some time to end after a signal. Its end is then no interruption.
 func (o *Output) Lingers(most time.Duration) { o.lingers.Store(int64(most)) }

@@ -152,6 +152,8 @@ type Options struct {
 	Require      trust.Requirement
 	TrustKeys    []sources.Fingerprint
 	Paranoid     bool
+	SearchIn     []string // directories that may have root modules that use the cache, as typed
+	Yes          bool     // remove without showing the plan and asking for confirmation
 	DryRun       bool
 	ReadOnly     bool // nothing is changed, not even the plugin cache
 }

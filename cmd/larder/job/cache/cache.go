@@ -31,14 +31,14 @@ func ShowPath(ctx context.Context, s *site.Site) error {
 }
 
 // use returns which root modules use the cache: the registered ones, those with views, and those
-// found in directories, as typed.
-func use(ctx context.Context, k *job.TargetCache, dirs []string) (cachedir.ListOptions, error) {
+// found in the directories of --roots.
+func use(ctx context.Context, k *job.TargetCache) (cachedir.ListOptions, error) {
 	opts := cachedir.ListOptions{Locked: job.Selections}
 	var err error
 	if opts.Roots, _, err = job.ViewUsers(k.Machine); err != nil {
 		return opts, err
 	}
-	for _, dir := range dirs {
+	for _, dir := range k.Flags.SearchIn {
 		found, err := findRoots(ctx, k, dir)
 		if err != nil {
 			return opts, err
@@ -65,12 +65,12 @@ func findRoots(ctx context.Context, k *job.TargetCache, dir string) ([]cachedir.
 }
 
 // ShowStats adds up the cache. It plans a prune, so that both jobs show the same numbers.
-func ShowStats(ctx context.Context, s *site.Site, roots []string) error {
+func ShowStats(ctx context.Context, s *site.Site) error {
 	k, err := job.OpenCache(ctx, s, false)
 	if err != nil || k.Cache == nil {
 		return err
 	}
-	use, err := use(ctx, k, roots)
+	use, err := use(ctx, k)
 	if err != nil {
 		return err
 	}

@@ -20,7 +20,6 @@ import (
 type ListRequest struct {
 	Patterns  []string // as typed
 	Order     string   // one of orderNames
-	Roots     []string // directories to search for root modules
 	Platforms []string // as typed; none means all
 	Older     string   // the age as typed; may be empty
 	Age       time.Duration
@@ -48,7 +47,7 @@ func List(ctx context.Context, s *site.Site, request ListRequest) error {
 	if err != nil || k.Cache == nil {
 		return err
 	}
-	use, err := use(ctx, k, request.Roots)
+	use, err := use(ctx, k)
 	if err != nil {
 		return err
 	}

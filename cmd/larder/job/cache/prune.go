@@ -13,13 +13,15 @@ import (
 )
 
 // Prune plans first, and shows the plan. While it removes the planned packages, it skips those that
-// have come into use since: another process may install them while the user reads the question.
-func Prune(ctx context.Context, s *site.Site, policy cachedir.Policy, request job.PruneRequest) error {
+// have come into use since: another process may install them while the user reads the question. The size of the policy
+// is as typed in maxSize.
+func Prune(ctx context.Context, s *site.Site, policy cachedir.Policy, maxSize string) error {
 	k, err := job.OpenCache(ctx, s, true)
 	if err != nil || k.Cache == nil {
 		return err
 	}
-	if err := request.Check(s); err != nil {
+	asks, err := job.Asks(s)
+	if err != nil {
 		return err
 	}
 	if !s.Flags.DryRun { // they contain no packages
@@ -27,7 +29,7 @@ func Prune(ctx context.Context, s *site.Site, policy cachedir.Policy, request jo
 			return err
 		}
 	}
-	if policy.ListOptions, err = use(ctx, k, request.Roots); err != nil {
+	if policy.ListOptions, err = use(ctx, k); err != nil {
 		return err
 	}
 	plan, err := plan(ctx, k, policy)
@@ -41,13 +43,13 @@ func Prune(ctx context.Context, s *site.Site, policy cachedir.Policy, request jo
 		Used: plan.Used, Kept: plan.Kept, Recent: plan.Recent, Others: plan.Others, DryRun: s.Flags.DryRun,
 	}
 	s.Output.Summary(sum)
-	if !request.Yes {
-		showRemovals(s.Output, plan.Packages, !request.Asks)
+	if !s.Flags.Yes {
+		showRemovals(s.Output, plan.Packages, !asks)
 	}
-	tellPlan(k, plan, policy, request.MaxSize)
+	tellPlan(k, plan, policy, maxSize)
 	planned := removedText(plan.Removed)
 	switch {
-	case plan.Empty() && (sum.DryRun || request.Asks || plan.Stale == 0):
+	case plan.Empty() && (sum.DryRun || asks || plan.Stale == 0):
 		s.Output.Say("Nothing to remove%s", sum.KeptText())
 		return nil
 	case sum.DryRun:
@@ -55,10 +57,10 @@ func Prune(ctx context.Context, s *site.Site, policy cachedir.Policy, request jo
 		s.Output.Say("Would remove %s%s", planned, sum.KeptText())
 		return nil
 	}
-	if yes, err := request.Confirmed(ctx, s.Output, planned); err != nil || !yes {
+	if yes, err := job.Confirmed(ctx, s.Output, asks, planned); err != nil || !yes {
 		return err
 	}
-	return prune(ctx, k, plan, sum, request.Asks)
+	return prune(ctx, k, plan, sum, asks)
 }
 
 // prune removes the packages of the plan and shows the result.

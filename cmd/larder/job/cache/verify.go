@@ -24,7 +24,7 @@ func verified(ctx context.Context, s *site.Site, repairs bool) (*job.TargetCache
 	if err != nil || k.Cache == nil {
 		return k, nil, err
 	}
-	use, err := use(ctx, k, nil)
+	use, err := use(ctx, k)
 	if err != nil {
 		return k, nil, err
 	}

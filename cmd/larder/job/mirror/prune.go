@@ -13,16 +13,15 @@ import (
 
 // Prune removes the packages that the policy selects, except those that stay for the root modules, lock files
 // and lists of providers at paths.
-func Prune(
-	ctx context.Context, s *site.Site, dir string, paths []string, policy builder.Policy, request job.PruneRequest,
-) error {
+func Prune(ctx context.Context, s *site.Site, dir string, paths []string, policy builder.Policy) error {
 	if _, err := job.Existing(s, dir); err != nil {
 		return err
 	}
 	kept, err := keep(ctx, s, paths)
-	if err == nil {
-		err = request.Check(s)
+	if err != nil {
+		return err
 	}
+	asks, err := job.Asks(s)
 	if err != nil {
 		return err
 	}
@@ -38,7 +37,7 @@ func Prune(
 	}
 	if err == nil {
 		sum := &report.PruneSum{Locked: plan.Locked, Recent: plan.Recent, DryRun: s.Flags.DryRun}
-		err = removeFromMirror(ctx, s, b, plan, sum, request)
+		err = removeFromMirror(ctx, s, b, plan, sum, asks)
 	}
 	return errors.Join(hintRepair(err, dir), b.Close())
 }
@@ -46,12 +45,11 @@ func Prune(
 // removeFromMirror carries out a plan, once it is confirmed. If there is nothing to remove, it completes a removal that
 // was killed.
 func removeFromMirror(
-	ctx context.Context, s *site.Site, b *builder.Builder, plan *builder.Plan, sum *report.PruneSum,
-	request job.PruneRequest,
+	ctx context.Context, s *site.Site, b *builder.Builder, plan *builder.Plan, sum *report.PruneSum, asks bool,
 ) error {
 	s.Output.Summary(sum)
-	if !request.Yes {
-		s.Output.MirrorRemovals(plan.Remove, !request.Asks)
+	if !s.Flags.Yes {
+		s.Output.MirrorRemovals(plan.Remove, !asks)
 	}
 	planned := report.RemovedPackages(len(plan.Remove), plan.Freed)
 	switch {
@@ -67,11 +65,11 @@ func removeFromMirror(
 		s.Output.Say("Would remove %s%s", planned, sum.KeptText())
 		return nil
 	}
-	if yes, err := request.Confirmed(ctx, s.Output, planned); err != nil || !yes {
+	if yes, err := job.Confirmed(ctx, s.Output, asks, planned); err != nil || !yes {
 		return err
 	}
 	gone, err := b.Prune(ctx, plan)
-	if !request.Asks {
+	if !asks {
 		s.Output.MirrorRemovals(gone, false)
 	}
 	sum.Packages, sum.Failed = len(gone), len(sources.Errors(err))

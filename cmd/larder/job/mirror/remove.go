@@ -25,7 +25,8 @@ func Remove(ctx context.Context, s *site.Site, dir string, typed []string) error
 	plan, err := planRemoval(ctx, m, b, dir, typed)
 	if err == nil {
 		sum := &report.PruneSum{DryRun: s.Flags.DryRun}
-		err = removeFromMirror(ctx, s, b, plan, sum, job.PruneRequest{Yes: !s.Flags.DryRun})
+		s.Flags.Yes = !sum.DryRun
+		err = removeFromMirror(ctx, s, b, plan, sum, false)
 	}
 	return errors.Join(err, b.Close())
 }
