@@ -136,9 +136,6 @@ func onPlace(do func(context.Context, *site.Site, site.PlaceRequest, []string) e
 // openSite reads the flags that several commands share, and checks each of them.
 func openSite(l *line.Line, out *report.Output) (*site.Site, error) {
 	machine := cliconfig.This()
-	if machine.DumbTerminal() {
-		out.NoBars()
-	}
 	if err := readVariables(l, machine); err != nil {
 		return nil, err
 	}

@@ -14,9 +14,6 @@ func (o *Output) followed() *board.Board {
 	return o.board
 }
 
-// NoBars disables bars on terminals too.
-func (o *Output) NoBars() { o.progress.Dumb = true }
-
 // A Report reports how many bytes are done, and the total.
 type Report = func(done, of int64)
 

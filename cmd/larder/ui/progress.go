@@ -17,7 +17,6 @@ var ProgressEvery = 10 * time.Second
 
 // A Progress shows work in progress: as bars on a terminal, otherwise as a line at intervals.
 type Progress struct {
-	Dumb  bool                                 // the terminal only supports plain text
 	Ticks func(time.Duration) <-chan time.Time // tests replace it
 
 	screen *Screen
@@ -62,7 +61,7 @@ func (p *Progress) Begin(d Display, color ColorMode, tell func(line string)) {
 
 // OnTerminal reports whether the output is a terminal that can show bars.
 func (p *Progress) OnTerminal() bool {
-	return IsTerminal(p.screen.Err) && !p.Dumb && cliconfig.Interprets(p.screen.Err.(*os.File))
+	return IsTerminal(p.screen.Err) && !cliconfig.This().DumbTerminal() && cliconfig.Interprets(p.screen.Err.(*os.File))
 }
 
 // show shows the progress at intervals until it ends. Only this goroutine draws, so that code that reports progress
