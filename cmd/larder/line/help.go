@@ -53,7 +53,7 @@ func overview(root *Command) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "larder: %s\nUsage: larder COMMAND [ARGUMENT...] [FLAG...]\n", root.Does)
 	var rows [][]string
-	var also []string
+	var also, jobs []string
 	commands := byHeading(slices.Clone(root.Commands), func(c *Command) string { return c.Job })
 	commands = slices.DeleteFunc(commands, func(c *Command) bool {
 		if c.Job == "" && c.Name != "help" {
@@ -62,9 +62,9 @@ func overview(root *Command) string {
 		return c.Job == ""
 	})
 	for _, c := range commands {
-		rows = append(rows, []string{c.Name, c.Does})
+		rows, jobs = append(rows, []string{c.Name, c.Does}), append(jobs, c.Job)
 	}
-	b.WriteString(underHeadings(rows, func(i int) string { return commands[i].Job }))
+	b.WriteString(ui.Indented(rows, jobs...))
 	if linesOf(b.String()) < helpLines-2 {
 		b.WriteString("\n")
 	}
@@ -116,24 +116,11 @@ const helpLines = 23
 // FlagTable describes flags, one on each line, under their headings.
 func FlagTable(flags []Flag) string {
 	var rows [][]string
+	var groups []string
 	for _, f := range flags {
-		rows = append(rows, []string{f.Written(), f.Does})
+		rows, groups = append(rows, []string{f.Written(), f.Does}), append(groups, f.Group)
 	}
-	return underHeadings(rows, func(i int) string { return flags[i].Group })
-}
-
-// underHeadings aligns rows below their headings, which are omitted if there is only one.
-func underHeadings(rows [][]string, heading func(i int) string) string {
-	var b strings.Builder
-	last := ""
-	for i, line := range ui.Columns(rows) {
-		if now := heading(i); now != last && heading(0) != heading(len(rows)-1) {
-			fmt.Fprintf(&b, "%s:\n", now)
-			last = now
-		}
-		b.WriteString("  " + line + "\n")
-	}
-	return b.String()
+	return ui.Indented(rows, groups...)
 }
 
 // GlobalFlags are the flags of every command.

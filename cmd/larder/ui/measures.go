@@ -132,10 +132,16 @@ func Columns(rows [][]string) []string {
 	return lines
 }
 
-// Indented returns rows as indented lines with aligned columns.
-func Indented(rows [][]string) string {
+// Indented returns rows as indented lines with aligned columns. They are below their headings, of which each row has one,
+// unless there are none, or only one.
+func Indented(rows [][]string, headings ...string) string {
 	var b strings.Builder
-	for _, line := range Columns(rows) {
+	last := ""
+	for i, line := range Columns(rows) {
+		if headings != nil && headings[i] != last && headings[0] != headings[len(rows)-1] {
+			last = headings[i]
+			b.WriteString(last + ":\n")
+		}
 		b.WriteString("  " + line + "\n")
 	}
 	return b.String()
