@@ -105,7 +105,7 @@ func Table[R celled](o *Output, rows []R) {
 func TableAside[R celled](o *Output, rows []R) {
 	width, _ := ui.TerminalSize(o.Stderr)
 	for _, line := range lay(o, rows, width) {
-		o.Say("%s", line.Plain())
+		o.Say("%s", line.Render(false))
 	}
 }
 

@@ -35,15 +35,6 @@ type Line []Span
 // Text returns a line without paint.
 func Text(text string) Line { return Line{{Text: text}} }
 
-// Plain returns the text of a line.
-func (l Line) Plain() string {
-	var b strings.Builder
-	for _, s := range l {
-		b.WriteString(s.Text)
-	}
-	return b.String()
-}
-
 // Render returns the line as it is written. Its text contains no terminal control sequences.
 func (l Line) Render(colors bool) string {
 	var b strings.Builder

@@ -48,7 +48,7 @@ example.test/acme/widget
 	} {
 		got := "\n"
 		for _, line := range Table(columns, rows, test.width) {
-			got += line.Plain() + "\n"
+			got += line.Render(false) + "\n"
 		}
 		sourcetest.Equal(t, got, test.want, test.width)
 	}
