@@ -127,8 +127,31 @@ var commandTree = sync.OnceValue(func() *line.Command {
 		Commands: []*line.Command{
 			installCommand, execCommand, shimCommand, lockCommand, checkCommand, verifyCommand,
 			explainCommand, versionsCommand, outdatedCommand, doctorCommand, prefetchCommand,
-			mirrorCommand, serveCommand, bundleCommand, importCommand,
-			cacheCommand, completionCommand, versionCommand, line.HelpCommand(forLarder, topics...),
+			{
+				Name: "mirror", Job: forStores, Does: "create, publish, verify and prune mirrors",
+				Commands: []*line.Command{
+					mirrorSyncCommand, mirrorPushCommand, mirrorListCommand, mirrorVerifyCommand, mirrorRepairCommand,
+					mirrorIndexCommand, mirrorRemoveCommand, mirrorPruneCommand, mirrorDiffCommand,
+				},
+			},
+			serveCommand,
+			{
+				Name: "bundle", Job: forStores, Does: "carry packages across an air gap in a file",
+				About: "A bundle is a tar file. Extracting it creates a mirror.",
+				Commands: []*line.Command{
+					bundleCreateCommand, bundleShowCommand, bundleVerifyCommand, bundleImportCommand, bundleManifestCommand,
+				},
+			},
+			importCommand,
+			{
+				Name: "cache", Job: forStores, Does: "list, verify, repair and prune the plugin cache",
+				About: "These commands work on any plugin cache, even while larder installs from it.",
+				Commands: []*line.Command{
+					cachePathCommand, cacheListCommand, cacheStatsCommand, cacheVerifyCommand, cacheRepairCommand,
+					cachePruneCommand, cacheKeyCommand, cacheExportCommand, cacheImportCommand, cacheForgetCommand,
+				},
+			},
+			completionCommand, versionCommand, line.HelpCommand(forLarder, topics...),
 		},
 		Run: func(ctx context.Context, l *line.Line, out *report.Output) error {
 			if l.Bool("version") || l.Bool("verbose") { // -v is the version in other programs

@@ -104,9 +104,7 @@ func atSite(do func(context.Context, *line.Line, *site.Site) error) runner {
 			return err
 		}
 		err = do(ctx, l, s)
-		if next := (*handover)(nil); !errors.As(err, &next) {
-			s.Ended(err)
-		}
+		s.Ended(err)
 		return err
 	}
 }

@@ -10,7 +10,7 @@
 // Each command has a file of its name: cache_prune.go describes larder cache prune, and turns its
 // flags into a request. The file of a command doesn't use the file of another. Other files are:
 //
-//	app.go      the commands, and what all of them share
+//	app.go      the tree of commands, and what all of them share
 //	exit.go     exit statuses
 //	flags.go    flags that several commands share
 //	globals.go  flags of every command, and their variables
