@@ -15,10 +15,10 @@ var bundleCreateCommand = &line.Command{
 	Arguments: "FILE [PATH | ADDRESS[@VERSION]]... [FLAG...]",
 	Example:   "larder bundle create usb.tar -R .",
 	Flags: slices.Concat(wantedFlags, []line.Flag{
-		{Group: selectionFlags, Name: "mirror", Value: "DIR", Kind: line.Path, Does: "all packages in the mirror DIR", Offers: []string{line.Dirs}},
-		{Group: selectionFlags, Name: "since", Value: "PATH", Kind: line.Path, Does: "skip packages in PATH: manifest, bundle or mirror", Offers: []string{line.Files}},
+		{Group: selectionFlags, Name: "mirror", Value: "DIR", Kind: line.Dir, Does: "all packages in the mirror DIR"},
+		{Group: selectionFlags, Name: "since", Value: "PATH", Kind: line.File, Does: "skip packages in PATH: manifest, bundle or mirror"},
 		{Name: "modules", Does: "add the modules that terraform get has downloaded"},
-		{Name: "engine-binary", Value: "FILE", Kind: line.Path, Does: "add the executable of terraform or tofu"},
+		{Name: "engine-binary", Value: "FILE", Kind: line.File, Does: "add the executable of terraform or tofu"},
 		{Name: "force", Does: "replace FILE if it exists"},
 		dryRunFlag("show what would be written"),
 	}, trustFlags),

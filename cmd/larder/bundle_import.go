@@ -25,8 +25,8 @@ var bundleImportCommand = &line.Command{
 		"Fails if DIR doesn't contain the packages that bundle create --since left out. Last,\n" +
 		"removes packages that the sender has removed: larder bundle show lists them.",
 	Flags: slices.Concat([]line.Flag{
-		{Name: "modules-to", Value: "DIR", Kind: line.Path, Does: "directory that contains the root modules"},
-		{Name: "engine-to", Value: "DIR", Kind: line.Path, Does: "directory for terraform or tofu"},
+		{Name: "modules-to", Value: "DIR", Kind: line.Dir, Does: "directory that contains the root modules"},
+		{Name: "engine-to", Value: "DIR", Kind: line.Dir, Does: "directory for terraform or tofu"},
 		{Name: "engine-sha256", Value: "SUM", Does: "checksum of the executable, for --engine-to"},
 		{Name: "keep", Does: "keep packages that the sender has removed"},
 		{Name: "replace", Does: "replace existing modules and executables"},

@@ -16,7 +16,7 @@ var cacheListCommand = &line.Command{
 	About: "Shows the size, last use, root modules and verification result of each package. In\n" +
 		"a PATTERN, such as aws or */aws, * matches any name.",
 	Flags: []line.Flag{
-		{Name: "sort", Value: "ORDER", Kind: line.Choice, Does: "order: " + oneOf(cache.OrderNames), Default: cache.OrderNames[0], Offers: cache.OrderNames},
+		choiceFlag("sort", "ORDER", "order: ", cache.OrderNames),
 		{Group: selectionFlags, Name: "unused", Does: "packages that no known root module uses"},
 		{Group: selectionFlags, Name: "older-than", Value: "AGE", Kind: line.Age, Does: "packages unused for an AGE, such as 30d"},
 		platformsFlag("packages for these platforms"),

@@ -2,12 +2,10 @@ package main
 
 import (
 	"context"
-	"slices"
 
 	"github.com/larder-cli/larder/cmd/larder/job/install"
 	"github.com/larder-cli/larder/cmd/larder/line"
 	"github.com/larder-cli/larder/cmd/larder/site"
-	"github.com/larder-cli/larder/sources"
 )
 
 var checkCommand = &line.Command{
@@ -20,13 +18,13 @@ var checkCommand = &line.Command{
 	About: "For CI: exits with status 3 if the policy excludes a provider or a version, a host is\n" +
 		"unexpected, a lock file is missing, incomplete, or at odds with the configuration, or\n" +
 		"a locked version was republished. Changes no root module.",
-	Flags: slices.Concat([]line.Flag{
+	Flags: []line.Flag{
 		recursiveFlag("all root modules in and below PATH"), excludeFlag,
 		{Group: selectionFlags, Name: "since", Value: "REV", Does: "only root modules changed since REV in git; implies -R"},
 		platformsFlag("platforms, besides those in the policy"),
 		strictFlag,
-		{Name: "format", Value: "FORMAT", Kind: line.Choice, Does: oneOf(install.CheckFormats), Default: string(install.CheckText), Offers: sources.Texts(install.CheckFormats)},
-	}),
+		choiceFlag("format", "FORMAT", "", install.CheckFormats),
+	},
 	Run: atSite(func(ctx context.Context, l *line.Line, s *site.Site) error {
 		return install.Check(ctx, s, install.CheckRequest{
 			Roots: l.Words, Strict: l.Bool("strict"), Since: l.Text("since"), Format: install.CheckFormat(l.Text("format")),

@@ -28,7 +28,7 @@ var execCommand = &line.Command{
 		{Name: "unconfined", Does: "let init install providers that larder has not foreseen"},
 	}, trustFlags, installFlags("show what would be installed, and run nothing"), []line.Flag{
 		{Name: asShim, Hidden: true},
-		{Name: enginePath, Value: "FILE", Kind: line.Path, Hidden: true},
+		{Name: enginePath, Value: "FILE", Kind: line.File, Hidden: true},
 	}),
 	Passes: true,
 	Leaves: "the command was not run; providers already installed are complete",

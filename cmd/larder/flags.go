@@ -46,11 +46,11 @@ func treeFlags(platforms string) []line.Flag {
 
 // wantedFlags select packages, for commands that put them into a store.
 var wantedFlags = []line.Flag{
-	{Group: selectionFlags, Name: "from", Value: "FROM", Repeatable: true, Does: "root modules, lock files, .tf files, or a place", Offers: []string{line.Files}},
+	{Group: selectionFlags, Name: "from", Value: "FROM", Kind: line.File, Repeatable: true, Does: "root modules, lock files, .tf files, or a place"},
 	recursiveFlag("all root modules in and below PATH"),
 	excludeFlag,
 	platformsFlag(notDeclared),
-	{Group: selectionFlags, Name: "newest", Value: "N", Kind: line.Number, Does: "number of versions, if none is locked", Default: "1", Excludes: "all-versions"},
+	{Group: selectionFlags, Name: "newest", Value: "N", Kind: line.Number, Does: "number of versions, if none is locked", Excludes: "all-versions"},
 	{Group: selectionFlags, Name: "all-versions", Does: "all allowed versions, if none is locked"},
 	upgradeFlag,
 	{Group: selectionFlags, Name: "no-lock-file", Does: "ignore lock files, even those with errors"},
@@ -109,9 +109,9 @@ var (
 	// endpointFlag is for commands that work with places.
 	endpointFlag = line.Flag{Name: "endpoint", Value: "URL", Does: "of a store other than AWS's, for s3://"}
 	// writeConfigFlag writes a CLI configuration for a mirror.
-	writeConfigFlag = line.Flag{Name: "write-config", Value: "FILE", Kind: line.Path, Does: "write a CLI configuration that uses the mirror", Offers: []string{line.Files}}
+	writeConfigFlag = line.Flag{Name: "write-config", Value: "FILE", Kind: line.File, Does: "write a CLI configuration that uses the mirror"}
 	// rootsFlag is for commands that need the root modules that use the cache.
-	rootsFlag = line.Flag{Group: selectionFlags, Name: "roots", Value: "DIR", Repeatable: true, Does: "also search DIR for root modules", Offers: []string{line.Dirs}}
+	rootsFlag = line.Flag{Group: selectionFlags, Name: "roots", Value: "DIR", Kind: line.Dir, Repeatable: true, Does: "also search DIR for root modules"}
 )
 
 // platformsFlag is for commands that work for several platforms at once.
@@ -129,7 +129,7 @@ var commonPlatforms = []string{
 func installFlags(dryRun string) []line.Flag {
 	return []line.Flag{
 		{Name: "lockfile", Value: "MODE", Does: "readonly: fail if the lock file would change", Offers: []string{"readonly"}},
-		{Name: "plugin-dir", Value: "DIR", Kind: line.Path, Repeatable: true, Does: "install only from the mirror in DIR", Offers: []string{line.Dirs}},
+		{Name: "plugin-dir", Value: "DIR", Kind: line.Dir, Repeatable: true, Does: "install only from the mirror in DIR"},
 		{Name: "paranoid", Does: "rehash every file, ignore hash records"},
 		dryRunFlag(dryRun),
 	}
@@ -183,6 +183,11 @@ func trustKeys(l *line.Line) (keys []sources.Fingerprint, err error) {
 	return keys, nil
 }
 
+// choiceFlag takes one of some values. The first is the default.
+func choiceFlag[T ~string](name, value, does string, values []T) line.Flag {
+	return line.Flag{Name: name, Value: value, Kind: line.Choice, Does: does + oneOf(values), Offers: sources.Texts(values)}
+}
+
 // oneOf returns the values of a flag as its description.
 func oneOf[T ~string](values []T) string { return ui.List("or", values) }
 
@@ -190,7 +195,7 @@ func oneOf[T ~string](values []T) string { return ui.List("or", values) }
 func readFill(l *line.Line) job.FillRequest {
 	return job.FillRequest{
 		Arguments: l.Words, RequirePlatforms: l.Bool("require-platforms"), Keep: l.Bool("keep"),
-		Versions: installer.SelectOptions{All: l.Bool("all-versions"), Newest: l.Number("newest")},
+		Versions: installer.SelectOptions{All: l.Bool("all-versions"), Newest: max(1, l.Number("newest"))},
 	}
 }
 

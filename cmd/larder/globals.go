@@ -19,21 +19,20 @@ import (
 
 // globalFlags are accepted before and after every command. Each has a variable.
 func globalFlags() []line.Flag {
-	dir := []string{line.Dirs}
 	flags := []line.Flag{
-		{Name: "chdir", Value: "DIR", Kind: line.Path, Does: "change to DIR first", Offers: dir},
-		{Name: "config", Value: "FILE", Kind: line.Path, Does: "read only this CLI configuration", Offers: []string{line.Files}},
-		{Name: "cache", Value: "DIR", Kind: line.Path, Does: "use the plugin cache in DIR", Offers: dir, Excludes: "no-cache"},
+		{Name: "chdir", Value: "DIR", Kind: line.Dir, Does: "change to DIR first"},
+		{Name: "config", Value: "FILE", Kind: line.File, Does: "read only this CLI configuration"},
+		{Name: "cache", Value: "DIR", Kind: line.Dir, Does: "use the plugin cache in DIR", Excludes: "no-cache"},
 		{Name: "no-cache", Does: "don't use a plugin cache"},
 		{Name: "engine", Value: "ENGINE,...", Repeatable: true, Does: "rules to follow: " + oneOf(engines), Offers: sources.Texts(engines)},
 		{Name: "offline", Does: "don't use the network"},
 		{Name: "jobs", Value: "N", Kind: line.Number, Does: "install N providers at once; 16 by default"},
 		{Name: "lock-timeout", Value: "TIME", Kind: line.Time, Does: "time to wait for other larder processes, such as 5m"},
-		{Name: "link", Value: "HOW", Kind: line.Choice, Does: "how to link: " + oneOf(sources.LinkModes), Default: string(sources.LinkAuto), Offers: sources.Texts(sources.LinkModes)},
+		choiceFlag("link", "HOW", "how to link: ", sources.LinkModes),
 		{Name: "json", Does: "write JSON Lines, see larder help json", Excludes: "format"},
 		{Name: "quiet", Short: "q", Does: "write results and errors only"},
 		{Name: "verbose", Short: "v", Does: "also write unchanged packages and every step"},
-		{Name: "color", Value: "WHEN", Kind: line.Choice, Does: "when to use colors: " + oneOf(ui.ColorModes), Default: string(ui.ColorAuto), Offers: sources.Texts(ui.ColorModes)},
+		choiceFlag("color", "WHEN", "when to use colors: ", ui.ColorModes),
 		{Name: "no-color", Does: "the same as --color never"},
 	}
 	for i, f := range flags {

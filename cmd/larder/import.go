@@ -20,12 +20,12 @@ var importCommand = &line.Command{
 	About: "PATH is an executable, a zip file, or a directory of these, such as a plugin\n" +
 		"directory of Terraform 0.12. Doesn't change these files, and needs no network.",
 	Flags: slices.Concat([]line.Flag{
-		line.Flag{Name: "to", Value: "DIR", Does: "mirror directory, created if missing", Offers: []string{line.Dirs}},
+		line.Flag{Name: "to", Value: "DIR", Kind: line.Dir, Does: "mirror directory, created if missing"},
 		line.Flag{Name: "namespace", Value: "[HOST/]NAMESPACE", Does: "namespace of providers whose path has none"},
 		line.Flag{Name: "as", Value: "ADDRESS@VERSION", Does: "address and version of the provider", Excludes: "namespace"},
 		line.Flag{Name: "platform", Value: "OS_ARCH", Does: "platform of files whose path has none", Offers: commonPlatforms},
-		line.Flag{Name: "key", Value: "FILE", Kind: line.Path, Does: "public key for SHA256SUMS beside the zip files", Offers: []string{line.Files}},
-		line.Flag{Name: "sign-key", Value: "FILE", Kind: line.Path, Does: "private key, if there is no signature", Offers: []string{line.Files}},
+		line.Flag{Name: "key", Value: "FILE", Kind: line.File, Does: "public key for SHA256SUMS beside the zip files"},
+		line.Flag{Name: "sign-key", Value: "FILE", Kind: line.File, Does: "private key, if there is no signature"},
 		line.Flag{Name: "unpacked", Does: "write directories, not archives"},
 		line.Flag{Name: "replace", Does: "replace different packages in the mirror"},
 		dryRunFlag("show what would be imported"),

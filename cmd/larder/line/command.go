@@ -44,8 +44,11 @@ const (
 	Time   Kind = "a time, such as 30s or 5m"
 	Size   Kind = "a size, such as 20G"
 	Age    Kind = "an age, such as 30d"
-	Path   Kind = "a path"
-	Choice Kind = "one of what it offers"
+	Choice Kind = "one of what it offers" // the first is the default
+
+	// Paths, which the shell completes if it reads these lines.
+	Dir  Kind = ":dirs"
+	File Kind = ":files" // or a directory
 )
 
 // A Flag is a flag of a command, in JSON too.
@@ -60,17 +63,10 @@ type Flag struct {
 	Variable   string `json:"variable,omitempty"` // environment variable
 
 	Kind     Kind     `json:"-"`
-	Default  string   `json:"-"` // of a text or a number
-	Offers   []string `json:"-"` // values for completion; [Dirs] or [Files] for names of these
+	Offers   []string `json:"-"` // values for completion
 	Excludes string   `json:"-"` // the name of a flag that can't be combined with it
 	Hidden   bool     `json:"-"`
 }
-
-// What the shell completes, as a value of [Flag.Offers].
-const (
-	Dirs  = ":dirs"
-	Files = ":files"
-)
 
 // The headings of flags. Help of single commands omits those of every command.
 const (

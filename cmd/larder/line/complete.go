@@ -34,7 +34,7 @@ type completer struct {
 }
 
 // Complete prints the completions of the last word, one on each line, with their
-// descriptions after a tab. The line [Files] or [Dirs] requests completion of file or
+// descriptions after a tab. The line [File] or [Dir] requests completion of file or
 // directory names. Here returns what is known for the line so far, or nil.
 func Complete(root *Command, words []string, to io.Writer, here func(*Line) Machine) {
 	if len(words) == 0 {
@@ -53,7 +53,7 @@ func Complete(root *Command, words []string, to io.Writer, here func(*Line) Mach
 	name, value, assigned := strings.Cut(c.word, "=")
 	switch {
 	case line.runs():
-		fmt.Fprintln(c.to, Files)
+		fmt.Fprintln(c.to, File)
 	case pending != nil && pending.Value != "":
 		c.values(*pending, "", c.word)
 	case strings.HasPrefix(c.word, "-") && assigned:
@@ -97,11 +97,11 @@ func (c *completer) values(f Flag, prefix, typed string) {
 		before = typed[:strings.LastIndex(typed, ",")+1]
 	}
 	earlier := strings.Split(before, ",")
+	if f.Kind == Dir || f.Kind == File {
+		fmt.Fprintln(c.to, f.Kind)
+	}
 	for _, value := range f.Offers {
-		switch {
-		case value == Dirs, value == Files:
-			fmt.Fprintln(c.to, value)
-		case !slices.Contains(earlier, value):
+		if !slices.Contains(earlier, value) {
 			c.offer(prefix+before+value, "")
 		}
 	}
@@ -141,9 +141,9 @@ func (c *completer) arguments() {
 	switch _, _, versioned := sources.CutVersion(c.word); {
 	case versioned && c.offered: // a shell would quote the @ before a version like that in the name of a file
 	case strings.Contains(usage, "FILE"), strings.Contains(usage, "A B"), strings.Contains(usage, "PATH") && !cmd.OnlyDirs:
-		fmt.Fprintln(c.to, Files)
+		fmt.Fprintln(c.to, File)
 	case strings.Contains(usage, "PATH"), strings.Contains(usage, "DIR"):
-		fmt.Fprintln(c.to, Dirs)
+		fmt.Fprintln(c.to, Dir)
 	}
 }
 
@@ -155,7 +155,7 @@ func (c *completer) programs() {
 		}
 	}
 	if strings.Contains(c.word, "/") {
-		fmt.Fprintln(c.to, Files)
+		fmt.Fprintln(c.to, File)
 	}
 }
 

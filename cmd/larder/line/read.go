@@ -166,7 +166,7 @@ func (l *Line) fail(err error) {
 // withoutValue returns the error for a flag, as typed.
 func withoutValue(f *Flag, typed string) error {
 	value := f.Value
-	if len(f.Offers) > 0 && f.Offers[0][0] != ':' {
+	if len(f.Offers) > 0 {
 		value = f.Offers[0]
 	}
 	return sources.WithHint(fmt.Errorf("%s needs a value", typed), "write it after the flag, as in %s %s", typed, value)

@@ -24,13 +24,13 @@ func (l *Line) IsOn(name string) bool {
 // Bool returns a switch. It is false for a command that doesn't have it.
 func (l *Line) Bool(name string) bool { return parsed(l, name, strconv.ParseBool) }
 
-// Text returns a value as typed, or the default of the flag.
+// Text returns a value as typed, or the default of a choice.
 func (l *Line) Text(name string) string {
 	if values := l.values[name]; len(values) > 0 {
 		return values[len(values)-1]
 	}
-	if f := l.Command.flag(name); f != nil {
-		return f.Default
+	if f := l.Command.flag(name); f != nil && f.Kind == Choice {
+		return f.Offers[0]
 	}
 	return ""
 }
@@ -55,7 +55,7 @@ func (l *Line) List(name string) []string {
 // Duration returns a time.
 func (l *Line) Duration(name string) time.Duration { return parsed(l, name, time.ParseDuration) }
 
-// Number returns a number, or the default of the flag. It is 0 without both.
+// Number returns a number, and 0 without the flag.
 func (l *Line) Number(name string) int { return parsed(l, name, strconv.Atoi) }
 
 // Size returns a size in bytes, and 0 without the flag.
@@ -77,7 +77,7 @@ func (l *Line) Check(path func(string) error) error {
 		if err := l.Exclusive(f.Name, f.Excludes); err != nil {
 			return err
 		}
-		if f.Kind != Path && !slices.Contains(f.Offers, Dirs) && !slices.Contains(f.Offers, Files) {
+		if f.Kind != Dir && f.Kind != File {
 			continue
 		}
 		for _, value := range l.Texts(f.Name) {
