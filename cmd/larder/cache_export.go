@@ -22,13 +22,10 @@ var cacheExportCommand = &line.Command{
 	Flags: append(treeFlags(notHere),
 		line.Flag{Name: "partial", Does: "export the other packages if some are missing"}),
 	Leaves: "nothing was written",
-	Run:    atSite(cacheExport),
-}
-
-func cacheExport(ctx context.Context, l *line.Line, s *site.Site) error {
-	file := l.Word(0)
-	if file == "-" && l.Bool("json") {
-		return report.Usage(errors.New("--json and - as FILE both write to standard output"))
-	}
-	return cache.Export(ctx, s, file, l.Words[1:], l.Bool("partial"))
+	Run: atSite(func(ctx context.Context, l *line.Line, s *site.Site) error {
+		if l.Word(0) == "-" && l.Bool("json") {
+			return report.Usage(errors.New("--json and - as FILE both write to standard output"))
+		}
+		return cache.Export(ctx, s, l.Word(0), l.Words[1:], l.Bool("partial"))
+	}),
 }

@@ -42,11 +42,9 @@ func importAll(ctx context.Context, l *line.Line, s *site.Site) error {
 	case len(l.Words) == 0:
 		return report.Usage(errors.New("import needs a PATH, a file or directory to import from"))
 	}
-	request := mirror.LegacyRequest{Paths: l.Words, To: l.Text("to"), Key: l.Text("key"), SignKey: l.Text("sign-key"), Unpacked: l.Bool("unpacked"), Replace: l.Bool("replace")}
-	for name, to := range map[string]**string{"as": &request.As, "namespace": &request.Namespace} {
-		if l.IsSet(name) {
-			*to = new(l.Text(name))
-		}
+	request := mirror.LegacyRequest{
+		Paths: l.Words, To: l.Text("to"), As: l.Text("as"), Namespace: l.Text("namespace"), Key: l.Text("key"),
+		SignKey: l.Text("sign-key"), Unpacked: l.Bool("unpacked"), Replace: l.Bool("replace"),
 	}
 	if l.IsSet("platform") {
 		var err error

@@ -27,15 +27,12 @@ var lockCommand = &line.Command{
 		dryRunFlag("show how lock files would change"),
 	}),
 	Leaves: "each lock file is unchanged or complete",
-	Run:    atSite(lock),
-}
-
-// lock reads the flags of lock, and completes or checks lock files.
-func lock(ctx context.Context, l *line.Line, s *site.Site) error {
-	if l.Bool("strict") && !l.Bool("check") {
-		return report.Usage(errors.New("--strict requires --check"))
-	}
-	return install.Lock(ctx, s, install.LockRequest{
-		Arguments: l.Words, Keep: l.Bool("keep"), Check: l.Bool("check"), Strict: l.Bool("strict"),
-	})
+	Run: atSite(func(ctx context.Context, l *line.Line, s *site.Site) error {
+		if l.Bool("strict") && !l.Bool("check") {
+			return report.Usage(errors.New("--strict requires --check"))
+		}
+		return install.Lock(ctx, s, install.LockRequest{
+			Arguments: l.Words, Keep: l.Bool("keep"), Check: l.Bool("check"), Strict: l.Bool("strict"),
+		})
+	}),
 }

@@ -36,8 +36,8 @@ type importing struct {
 type LegacyRequest struct {
 	Paths     []string // as typed
 	To        string   // directory of the mirror, as typed
-	As        *string  // ADDRESS@VERSION of all providers, as typed; may be nil
-	Namespace *string  // of providers without one, as typed; may be nil
+	As        string   // ADDRESS@VERSION of all providers, as typed; may be empty
+	Namespace string   // of providers without one, as typed; may be empty
 	Platform  sources.Platform
 	Key       string // file with the public key of signed checksums beside the archives, as typed; may be empty
 	SignKey   string // file with a private key that signs the archives without a signature, as typed; may be empty
@@ -107,15 +107,15 @@ func newImporting(ctx context.Context, s *site.Site, request LegacyRequest) (*im
 		im.paths = append(im.paths, path)
 	}
 	im.find = legacy.Options{Engine: m.Config.Engine, Platform: request.Platform}
-	if request.As != nil {
-		if im.find.As, err = parseAs(*request.As, m.Config.Engine); err != nil {
+	if request.As != "" {
+		if im.find.As, err = parseAs(request.As, m.Config.Engine); err != nil {
 			return nil, report.Usage(fmt.Errorf("--as %w", err))
 		}
 	}
-	if request.Namespace != nil {
-		p, err := sources.ParseProvider(*request.Namespace+"/any", m.Config.Engine)
+	if request.Namespace != "" {
+		p, err := sources.ParseProvider(request.Namespace+"/any", m.Config.Engine)
 		if err != nil || p.Legacy() || p.BuiltIn() {
-			return nil, report.Usage(fmt.Errorf("--namespace is NAMESPACE or HOST/NAMESPACE, not %q", *request.Namespace))
+			return nil, report.Usage(fmt.Errorf("--namespace is NAMESPACE or HOST/NAMESPACE, not %q", request.Namespace))
 		}
 		im.find.Prefix = string(p.Host) + "/" + p.Namespace
 	}
