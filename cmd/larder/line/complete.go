@@ -2,6 +2,7 @@ package line
 
 import (
 	"embed"
+	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -62,7 +63,7 @@ func Complete(root *Command, words []string, to io.Writer, here func(*Line) Mach
 		}
 	case strings.HasPrefix(c.word, "-"):
 		c.flags()
-	case !isUnknownCommand(err):
+	case !errors.Is(err, errUnknownCommand):
 		c.arguments()
 	}
 }

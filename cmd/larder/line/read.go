@@ -158,7 +158,7 @@ func (l *Line) parse(part []string) {
 
 // fail keeps the first error. An unknown command is more than wrong flags before it.
 func (l *Line) fail(err error) {
-	if l.err == nil || isUnknownCommand(err) {
+	if l.err == nil || errors.Is(err, errUnknownCommand) {
 		l.err = report.Usage(err)
 	}
 }

@@ -20,23 +20,12 @@ var elsewhere = map[string]string{
 	"show": "explain, bundle show", "status": "outdated, verify", "lint": "check", "policy": "check",
 }
 
-// An unknownCommandError is the error for words that name no command.
-type unknownCommandError struct{ words []string }
-
-// Error names the command as typed.
-func (e *unknownCommandError) Error() string {
-	return fmt.Sprintf("unknown command %q", strings.Join(e.words, " "))
-}
-
-func isUnknownCommand(err error) bool {
-	_, unknown := errors.AsType[*unknownCommandError](err)
-	return unknown
-}
+var errUnknownCommand = errors.New("unknown command")
 
 // unknownCommand returns the error for words whose last one names no command. Its hint suggests
 // similar commands.
 func unknownCommand(root *Command, words []string) error {
-	err := &unknownCommandError{words}
+	err := fmt.Errorf("%w %q", errUnknownCommand, strings.Join(words, " "))
 	if meant := meantCommands(root, words); len(meant) > 0 {
 		return sources.WithHint(err, "did you mean %s?", ui.List("or", meant))
 	}
