@@ -17,15 +17,12 @@ const (
 )
 
 // exitStatuses describe the exit statuses, for help and documents.
-var exitStatuses = []struct {
-	status        int
-	meaning, when string
-}{
-	{exitDone, "done", "everything succeeded"},
-	{exitFailed, "failed", "an error occurred"},
-	{exitUsage, "usage error", "unknown commands or flags, wrong or conflicting values"},
-	{exitFound, "problems found", "a check, verify, doctor or mirror diff found problems"},
-	{exitInterrupted, "interrupted", "finished work is kept"},
+var exitStatuses = []report.ExitStatus{
+	{Status: exitDone, Meaning: "done", When: "everything succeeded"},
+	{Status: exitFailed, Meaning: "failed", When: "an error occurred"},
+	{Status: exitUsage, Meaning: "usage error", When: "unknown commands or flags, wrong or conflicting values"},
+	{Status: exitFound, Meaning: "problems found", When: "a check, verify, doctor or mirror diff found problems"},
+	{Status: exitInterrupted, Meaning: "interrupted", When: "finished work is kept"},
 }
 
 // What an interruption leaves, of a prune and of commands that put packages somewhere.

@@ -19,7 +19,7 @@ import (
 func TestDocumentsAgreeWithTheCode(t *testing.T) {
 	var statuses []string
 	for _, s := range exitStatuses {
-		statuses = append(statuses, fmt.Sprintf("%d %s", s.status, s.meaning))
+		statuses = append(statuses, fmt.Sprintf("%d %s", s.Status, s.Meaning))
 	}
 	if ci := document(t, "docs/ci.md"); !strings.Contains(ci, "\n## Exit status\n\n"+strings.Join(statuses, ", ")+".\n") {
 		t.Errorf("docs/ci.md does not list the exit statuses %q", statuses)

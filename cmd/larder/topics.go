@@ -37,8 +37,8 @@ func exitHelp(_ context.Context, _ *line.Line, out *report.Output) error {
 	var rows [][]string
 	var all []report.Object
 	for _, s := range exitStatuses {
-		rows = append(rows, []string{fmt.Sprintf("%3d", s.status), s.meaning, s.when})
-		all = append(all, report.ExitStatus{Status: s.status, Meaning: s.meaning, When: s.when})
+		rows = append(rows, []string{fmt.Sprintf("%3d", s.Status), s.Meaning, s.When})
+		all = append(all, s)
 	}
 	out.ShowPage("Exit statuses of every command:\n\n"+ui.Indented(rows)+"\nlarder exec exits with the status of the command that it runs.\n", all...)
 	return nil

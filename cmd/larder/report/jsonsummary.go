@@ -11,9 +11,8 @@ import (
 
 // A sum contains the last object of JSON output.
 type sum struct {
-	mu               sync.Mutex
-	errors, warnings int
-	of               any // the command's own members; nil if there are none
+	mu sync.Mutex
+	Summary
 }
 
 // count counts an error or a warning.
@@ -21,9 +20,9 @@ func (s *sum) count(of Severity) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if of == Risky {
-		s.warnings++
+		s.Warnings++
 	} else {
-		s.errors++
+		s.Errors++
 	}
 }
 
@@ -64,7 +63,8 @@ func (o *Output) Summarize(exitStatus int) {
 	}
 	o.sum.mu.Lock()
 	defer o.sum.mu.Unlock()
-	o.object(Summary{Typed{}, exitStatus, o.sum.errors, o.sum.warnings, o.sum.of})
+	o.sum.ExitStatus = exitStatus
+	o.object(o.sum.Summary)
 }
 
 // A Summary is the last object of JSON output. It has the command's own members, too.
@@ -74,7 +74,7 @@ type Summary struct {
 	Errors     int `json:"errors"`
 	Warnings   int `json:"warnings"`
 
-	of any
+	of any // the command's own members; nil if there are none
 }
 
 // MarshalJSON implements [json.Marshaler].
