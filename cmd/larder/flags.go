@@ -144,15 +144,14 @@ func maxSizeFlag(does string) line.Flag {
 // access.
 func dryRunFlag(does string) line.Flag { return line.Flag{Name: "dry-run", Does: does} }
 
-// platforms reads --platform, without duplicates. Without the flag it returns none.
-func platforms(l *line.Line) ([]sources.Platform, error) {
-	var all []sources.Platform
-	for _, name := range l.List("platform") {
-		p, err := parsePlatform(name)
+// each parses texts. It fails if one of them is wrong.
+func each[T any](texts []string, parse func(string) (T, error)) (all []T, err error) {
+	for _, text := range texts {
+		one, err := parse(text)
 		if err != nil {
 			return nil, err
 		}
-		all = append(all, p)
+		all = append(all, one)
 	}
 	return all, nil
 }
@@ -169,18 +168,6 @@ func parsePlatform(name string) (sources.Platform, error) {
 		return p, report.Usage(sources.WithHint(err, "did you mean %q?", near))
 	}
 	return p, report.Usage(sources.WithHint(err, "write it as OS_ARCH, such as linux_amd64 or darwin_arm64"))
-}
-
-// trustKeys reads --trust-key. It returns none for commands without the flag.
-func trustKeys(l *line.Line) (keys []sources.Fingerprint, err error) {
-	for _, text := range l.List("trust-key") {
-		key, err := sources.ParseFingerprint(text)
-		if err != nil {
-			return nil, report.Usage(fmt.Errorf("--trust-key: %w", err))
-		}
-		keys = append(keys, key)
-	}
-	return keys, nil
 }
 
 // choiceFlag takes one of some values. The first is the default.

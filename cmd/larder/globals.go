@@ -188,11 +188,11 @@ func readOptions(l *line.Line, out *report.Output) (o site.Options, err error) {
 	case l.IsSet("exclude") && !o.Recursive:
 		return o, report.Usage(errors.New("--exclude requires --recursive"))
 	}
-	if o.Platforms, err = platforms(l); err != nil {
+	if o.Platforms, err = each(l.List("platform"), parsePlatform); err != nil {
 		return o, err
 	}
-	if o.TrustKeys, err = trustKeys(l); err != nil {
-		return o, err
+	if o.TrustKeys, err = each(l.List("trust-key"), sources.ParseFingerprint); err != nil {
+		return o, report.Usage(fmt.Errorf("--trust-key: %w", err))
 	}
 	if o.From, o.Place, err = readFrom(l); err != nil {
 		return o, err
