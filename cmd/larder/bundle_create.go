@@ -16,7 +16,8 @@ var bundleCreateCommand = &line.Command{
 	Example:   "larder bundle create usb.tar -R .",
 	Flags: slices.Concat(wantedFlags, []line.Flag{
 		{Group: selectionFlags, Name: "mirror", Value: "DIR", Kind: line.Dir, Does: "all packages in the mirror DIR"},
-		{Group: selectionFlags, Name: "since", Value: "PATH", Kind: line.File, Does: "skip packages in PATH: manifest, bundle or mirror"},
+		{Group: selectionFlags, Name: "since", Value: "PATH", Kind: line.File,
+			Does: "skip packages in PATH: manifest, bundle or mirror"},
 		{Name: "modules", Does: "add the modules that terraform get has downloaded"},
 		{Name: "engine-binary", Value: "FILE", Kind: line.File, Does: "add the executable of terraform or tofu"},
 		{Name: "force", Does: "replace FILE if it exists"},

@@ -18,7 +18,8 @@ var cacheListCommand = &line.Command{
 	Flags: []line.Flag{
 		choiceFlag("sort", "ORDER", "order: ", cache.OrderNames),
 		{Group: selectionFlags, Name: "unused", Does: "packages that no known root module uses"},
-		{Group: selectionFlags, Name: "older-than", Value: "AGE", Kind: line.Age, Does: "packages unused for an AGE, such as 30d"},
+		{Group: selectionFlags, Name: "older-than", Value: "AGE", Kind: line.Age,
+			Does: "packages unused for an AGE, such as 30d"},
 		platformsFlag("packages for these platforms"),
 		rootsFlag,
 	},

@@ -38,7 +38,8 @@ var execCommand = &line.Command{
 // execute prepares what the command requires, and returns the command as a [handover].
 func execute(ctx context.Context, l *line.Line, out *report.Output) error {
 	if l.Word(0) == "" {
-		return report.Usage(sources.WithHint(errors.New("exec needs a command"), "write it after --: larder exec -- terraform init"))
+		err := errors.New("exec needs a command")
+		return report.Usage(sources.WithHint(err, "write it after --: larder exec -- terraform init"))
 	}
 	s, err := openSite(l, out)
 	if err != nil {
@@ -60,7 +61,8 @@ func shimFlags(l *line.Line, s *site.Site) func(outer []string) []string {
 	var names, words []string
 	skipped := append([]string{"recursive", "exclude", asShim}, shimless...)
 	for _, f := range l.Command.Flags {
-		if slices.Contains(skipped, f.Name) || !l.IsSet(f.Name) || l.FromVariable(f.Name) && f.Name != "cache" { // that may be relative
+		inherited := l.FromVariable(f.Name) && f.Name != "cache" // that may be relative
+		if slices.Contains(skipped, f.Name) || !l.IsSet(f.Name) || inherited {
 			continue
 		}
 		names = append(names, f.Name)

@@ -46,11 +46,13 @@ func treeFlags(platforms string) []line.Flag {
 
 // wantedFlags select packages, for commands that put them into a store.
 var wantedFlags = []line.Flag{
-	{Group: selectionFlags, Name: "from", Value: "FROM", Kind: line.File, Repeatable: true, Does: "root modules, lock files, .tf files, or a place"},
+	{Group: selectionFlags, Name: "from", Value: "FROM", Kind: line.File, Repeatable: true,
+		Does: "root modules, lock files, .tf files, or a place"},
 	recursiveFlag("all root modules in and below PATH"),
 	excludeFlag,
 	platformsFlag(notDeclared),
-	{Group: selectionFlags, Name: "newest", Value: "N", Kind: line.Number, Does: "number of versions, if none is locked", Excludes: "all-versions"},
+	{Group: selectionFlags, Name: "newest", Value: "N", Kind: line.Number,
+		Does: "number of versions, if none is locked", Excludes: "all-versions"},
 	{Group: selectionFlags, Name: "all-versions", Does: "all allowed versions, if none is locked"},
 	upgradeFlag,
 	{Group: selectionFlags, Name: "no-lock-file", Does: "ignore lock files, even those with errors"},
@@ -68,7 +70,8 @@ func fillFlags(more ...line.Flag) []line.Flag {
 var trustFlags = []line.Flag{
 	{Group: signatureFlags, Name: "require-signed", Does: "require a valid signature"},
 	{Group: signatureFlags, Name: "require-trusted", Does: "require a signature by a trusted key"},
-	{Group: signatureFlags, Name: "trust-key", Value: "KEY", Repeatable: true, Does: "trust the key with this fingerprint"},
+	{Group: signatureFlags, Name: "trust-key", Value: "KEY", Repeatable: true,
+		Does: "trust the key with this fingerprint"},
 }
 
 // requirement reads --require-signed and --require-trusted.
@@ -87,7 +90,8 @@ func requirement(l *line.Line) trust.Requirement {
 func pruneFlags(since string) []line.Flag {
 	return []line.Flag{
 		{Group: limitFlags, Name: "older-than", Value: "AGE", Kind: line.Age, Does: since},
-		{Group: limitFlags, Name: "keep-last", Value: "N", Kind: line.Number, Does: "keep the N newest versions of each provider"},
+		{Group: limitFlags, Name: "keep-last", Value: "N", Kind: line.Number,
+			Does: "keep the N newest versions of each provider"},
 		{Name: "yes", Short: "y", Does: "remove without asking"},
 		dryRunFlag("show what would be removed"),
 	}
@@ -101,28 +105,34 @@ func recursiveFlag(does string) line.Flag {
 // Flags that mean the same in each of their commands.
 var (
 	// excludeFlag is a usage error without --recursive, because there is no search to limit.
-	excludeFlag = line.Flag{Group: selectionFlags, Name: "exclude", Value: "GLOB", Repeatable: true, Does: "directories that --recursive skips"}
+	excludeFlag = line.Flag{Group: selectionFlags, Name: "exclude", Value: "GLOB", Repeatable: true,
+		Does: "directories that --recursive skips"}
 	// strictFlag is for commands that check hashes in lock files, and means the same in each of them.
 	strictFlag = line.Flag{Name: "strict", Does: "report every hash that no known package has"}
 	// upgradeFlag is for commands that otherwise use the versions in lock files.
-	upgradeFlag = line.Flag{Group: selectionFlags, Name: "upgrade", Short: "u", Does: "newest allowed versions, not the locked ones"}
+	upgradeFlag = line.Flag{Group: selectionFlags, Name: "upgrade", Short: "u",
+		Does: "newest allowed versions, not the locked ones"}
 	// endpointFlag is for commands that work with places.
 	endpointFlag = line.Flag{Name: "endpoint", Value: "URL", Does: "of a store other than AWS's, for s3://"}
 	// writeConfigFlag writes a CLI configuration for a mirror.
-	writeConfigFlag = line.Flag{Name: "write-config", Value: "FILE", Kind: line.File, Does: "write a CLI configuration that uses the mirror"}
+	writeConfigFlag = line.Flag{Name: "write-config", Value: "FILE", Kind: line.File,
+		Does: "write a CLI configuration that uses the mirror"}
 	// rootsFlag is for commands that need the root modules that use the cache.
-	rootsFlag = line.Flag{Group: selectionFlags, Name: "roots", Value: "DIR", Kind: line.Dir, Repeatable: true, Does: "also search DIR for root modules"}
+	rootsFlag = line.Flag{Group: selectionFlags, Name: "roots", Value: "DIR", Kind: line.Dir, Repeatable: true,
+		Does: "also search DIR for root modules"}
 )
 
 // platformsFlag is for commands that work for several platforms at once.
 func platformsFlag(does string) line.Flag {
-	return line.Flag{Group: selectionFlags, Name: "platform", Value: "OS_ARCH,...", Repeatable: true, Does: does, Offers: commonPlatforms}
+	return line.Flag{Group: selectionFlags, Name: "platform", Value: "OS_ARCH,...", Repeatable: true, Does: does,
+		Offers: commonPlatforms}
 }
 
 // commonPlatforms are the platforms that most providers support.
 var commonPlatforms = []string{
 	"linux_amd64", "linux_arm64", "darwin_arm64", "darwin_amd64", "windows_amd64", "windows_arm64", "windows_386",
-	"linux_386", "linux_arm", "freebsd_amd64", "freebsd_386", "freebsd_arm", "freebsd_arm64", "openbsd_amd64", "openbsd_386", "solaris_amd64",
+	"linux_386", "linux_arm", "freebsd_amd64", "freebsd_386", "freebsd_arm", "freebsd_arm64", "openbsd_amd64",
+	"openbsd_386", "solaris_amd64",
 }
 
 // installFlags are the flags of commands that install from sources that the engines' init takes too.
@@ -172,7 +182,8 @@ func parsePlatform(name string) (sources.Platform, error) {
 
 // choiceFlag takes one of some values. The first is the default.
 func choiceFlag[T ~string](name, value, does string, values []T) line.Flag {
-	return line.Flag{Name: name, Value: value, Kind: line.Choice, Does: does + oneOf(values), Offers: sources.Texts(values)}
+	does += oneOf(values)
+	return line.Flag{Name: name, Value: value, Kind: line.Choice, Does: does, Offers: sources.Texts(values)}
 }
 
 // oneOf returns the values of a flag as its description.

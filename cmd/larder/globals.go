@@ -24,7 +24,8 @@ func globalFlags() []line.Flag {
 		{Name: "config", Value: "FILE", Kind: line.File, Does: "read only this CLI configuration"},
 		{Name: "cache", Value: "DIR", Kind: line.Dir, Does: "use the plugin cache in DIR", Excludes: "no-cache"},
 		{Name: "no-cache", Does: "don't use a plugin cache"},
-		{Name: "engine", Value: "ENGINE,...", Repeatable: true, Does: "rules to follow: " + oneOf(engines), Offers: sources.Texts(engines)},
+		{Name: "engine", Value: "ENGINE,...", Repeatable: true,
+			Does: "rules to follow: " + oneOf(engines), Offers: sources.Texts(engines)},
 		{Name: "offline", Does: "don't use the network"},
 		{Name: "jobs", Value: "N", Kind: line.Number, Does: "install N providers at once; 16 by default"},
 		{Name: "lock-timeout", Value: "TIME", Kind: line.Time, Does: "time to wait for other larder processes, such as 5m"},
@@ -43,7 +44,9 @@ func globalFlags() []line.Flag {
 
 // rivals are global flags, and flags of commands that exclude them. On the command line, one of these
 // overrides the variable of the other.
-var rivals = [][2]string{{"cache", "no-cache"}, {"keep", "no-cache"}, {"quiet", "verbose"}, {"color", "no-color"}, {"json", "format"}}
+var rivals = [][2]string{
+	{"cache", "no-cache"}, {"keep", "no-cache"}, {"quiet", "verbose"}, {"color", "no-color"}, {"json", "format"},
+}
 
 // shimless are the global flags whose variables shims ignore: the program that runs an engine
 // chooses the engine and its directory, and reads what it prints.
@@ -53,7 +56,8 @@ var shimless = []string{"chdir", "engine", "json"}
 // names if there are any. An empty variable is not set. cliconfig reads the one of --config, like engines do.
 func readVariables(l *line.Line, machine cliconfig.Machine, only ...string) (err error) {
 	for _, f := range globalFlags() {
-		skipped := f.Name == "config" || only != nil && !slices.Contains(only, f.Name) || l.Bool(asShim) && slices.Contains(shimless, f.Name)
+		skipped := f.Name == "config" || only != nil && !slices.Contains(only, f.Name) ||
+			l.Bool(asShim) && slices.Contains(shimless, f.Name)
 		if value := machine.FlagValue(f.Name); value != "" && !skipped && overriding(l, f.Name) == "" {
 			err = cmp.Or(err, l.Default(f, value))
 		}
@@ -244,13 +248,17 @@ func readEngine(l *line.Line) (requested []sources.Engine, by string, err error)
 		return nil, by, nil
 	case both && slices.Contains(oneEngine, l.Command.Path):
 		err := fmt.Errorf("%s: %s works for one engine at a time", by, l.Command.Path)
-		return nil, by, report.Usage(sources.WithHint(err, "name one; prefetch, bundle create, mirror sync and mirror prune take both"))
+		err = sources.WithHint(err, "name one; prefetch, bundle create, mirror sync and mirror prune take both")
+		return nil, by, report.Usage(err)
 	}
 	return requested, by, nil
 }
 
 // oneEngine are the commands for lock files and working directories, which are those of one engine.
-var oneEngine = []string{"install", "lock", "exec", "check", "verify", "cache key", "cache export", "help config", "explain", "versions", "outdated", "doctor"}
+var oneEngine = []string{
+	"install", "lock", "exec", "check", "verify", "cache key", "cache export", "help config", "explain", "versions",
+	"outdated", "doctor",
+}
 
 // machineOf returns what completion knows for a line that is being typed. It reports nothing.
 func machineOf(ctx context.Context, l *line.Line) line.Machine {

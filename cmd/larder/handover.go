@@ -76,7 +76,8 @@ func shimLine(args []string) []string {
 	system := cliconfig.Machine{GOOS: runtime.GOOS} // its environment isn't required, and takes time to read
 	switch {
 	case len(args) > 0 && programs.EngineOf(system, args[0]) != "":
-		args = append([]string{"larder", "exec", "--" + asShim, "--", strings.TrimSuffix(filepath.Base(args[0]), ".exe")}, args[1:]...)
+		engine := strings.TrimSuffix(filepath.Base(args[0]), ".exe")
+		args = append([]string{"larder", "exec", "--" + asShim, "--", engine}, args[1:]...)
 	case len(args) > 2 && args[1] == "exec" && args[2] == "--"+asShim:
 	default:
 		return args

@@ -21,7 +21,8 @@ var mirrorPruneCommand = &line.Command{
 		"any platform, what lock files have, and what --older-than or --keep-last keeps. If no\n" +
 		"version is locked, keeps the newest in the mirror.",
 	Flags: append([]line.Flag{
-		{Group: selectionFlags, Name: "keep-locked-by", Value: "PATH", Kind: line.File, Repeatable: true, Does: "keep what these root modules or files select"},
+		{Group: selectionFlags, Name: "keep-locked-by", Value: "PATH", Kind: line.File, Repeatable: true,
+			Does: "keep what these root modules or files select"},
 		recursiveFlag("all root modules in and below PATH"),
 		excludeFlag,
 	}, pruneFlags("packages older than an AGE, such as 90d")...),

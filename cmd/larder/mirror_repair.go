@@ -15,7 +15,8 @@ var mirrorRepairCommand = &line.Command{
 		"as before. Corrects index.json and VERSION.json. Fails if it can't replace a package,\n" +
 		"and then leaves it, and its entry in the index, as they are.",
 	Flags: append([]line.Flag{
-		{Group: selectionFlags, Name: "from", Value: "FROM", Kind: line.Dir, Repeatable: true, Does: "fetch only from these mirrors, or a place"},
+		{Group: selectionFlags, Name: "from", Value: "FROM", Kind: line.Dir, Repeatable: true,
+			Does: "fetch only from these mirrors, or a place"},
 		endpointFlag,
 		dryRunFlag("show what would be repaired"),
 	}, trustFlags...),

@@ -23,7 +23,8 @@ var serveCommand = &line.Command{
 		"name. Writes a line for each request. Without TLS, it listens on 127.0.0.1:8080.",
 	Flags: append([]line.Flag{
 		{Name: "listen", Value: "ADDR", Repeatable: true, Does: "HOST:PORT, or unix:PATH; :8443 by default"},
-		{Name: "cert", Value: "FILE", Kind: line.File, Does: "certificate; read again when it changes", Excludes: "self-signed"},
+		{Name: "cert", Value: "FILE", Kind: line.File, Does: "certificate; read again when it changes",
+			Excludes: "self-signed"},
 		{Name: "key", Value: "FILE", Kind: line.File, Does: "key of the certificate"},
 		{Name: "self-signed", Does: "use a certificate authority of this machine"},
 		{Name: "name", Value: "HOST[:PORT]", Does: "the host name that clients use"},
@@ -32,12 +33,14 @@ var serveCommand = &line.Command{
 		{Name: "upstream", Does: "fetch what the mirror lacks as install would"},
 		{Name: "fresh", Value: "TIME", Kind: line.Time, Does: "how old lists from upstream may be; 5m by default"},
 		maxSizeFlag("remove packages not served for the longest time"),
-		{Name: "keep-locked-by", Value: "PATH", Kind: line.Dir, Repeatable: true, Does: "but keep what lock files in this tree select"},
+		{Name: "keep-locked-by", Value: "PATH", Kind: line.Dir, Repeatable: true,
+			Does: "but keep what lock files in this tree select"},
 	}, trustFlags...),
 	Run: atSite(serveMirror),
 }
 
-// servedLimit is softLimit for a server, whose connections and requests may use more than that, however many are hostile.
+// servedLimit is softLimit for a server, whose connections and requests may use more than that, however many are
+// hostile.
 const servedLimit = 112 << 20
 
 // serveMirror reads the flags of serve, and serves a mirror.
@@ -46,9 +49,10 @@ func serveMirror(ctx context.Context, l *line.Line, s *site.Site) error {
 		debug.SetMemoryLimit(servedLimit)
 	}
 	r := serve.ServeRequest{
-		Dir: l.Word(0), Listen: l.Texts("listen"), Cert: l.Text("cert"), Key: l.Text("key"), SelfSigned: l.Bool("self-signed"),
-		BehindProxy: l.Bool("behind-proxy"), Name: l.Text("name"), Tokens: l.Text("tokens"), Upstream: l.Bool("upstream"), Fresh: l.Duration("fresh"),
-		MaxSize: l.Size("max-size"), KeepLockedBy: l.Texts("keep-locked-by"),
+		Dir: l.Word(0), Listen: l.Texts("listen"), Cert: l.Text("cert"), Key: l.Text("key"), Tokens: l.Text("tokens"),
+		SelfSigned: l.Bool("self-signed"), BehindProxy: l.Bool("behind-proxy"), Name: l.Text("name"),
+		Upstream: l.Bool("upstream"), Fresh: l.Duration("fresh"), MaxSize: l.Size("max-size"),
+		KeepLockedBy: l.Texts("keep-locked-by"),
 	}
 	if r.Fresh == 0 {
 		r.Fresh = 5 * time.Minute

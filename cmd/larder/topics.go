@@ -16,8 +16,8 @@ import (
 
 // topics are the subjects of help other than commands. The help of commands refers to some of them.
 var topics = []*line.Command{
-	{Name: "config", Run: atSite(configHelp)}, {Name: "environment", Run: environmentHelp}, textTopic("trust"), {Name: "flags", Run: flagsHelp},
-	textTopic("json"), {Name: "exit-status", Run: exitHelp},
+	{Name: "config", Run: atSite(configHelp)}, {Name: "environment", Run: environmentHelp}, textTopic("trust"),
+	{Name: "flags", Run: flagsHelp}, textTopic("json"), {Name: "exit-status", Run: exitHelp},
 }
 
 //go:embed help
@@ -40,7 +40,8 @@ func exitHelp(_ context.Context, _ *line.Line, out *report.Output) error {
 		rows = append(rows, []string{fmt.Sprintf("%3d", s.Status), s.Meaning, s.When})
 		all = append(all, s)
 	}
-	out.ShowPage("Exit statuses of every command:\n\n"+ui.Indented(rows)+"\nlarder exec exits with the status of the command that it runs.\n", all...)
+	out.ShowPage("Exit statuses of every command:\n\n"+ui.Indented(rows)+
+		"\nlarder exec exits with the status of the command that it runs.\n", all...)
 	return nil
 }
 

@@ -43,7 +43,8 @@ func thisVersion() report.Version {
 // versionOf returns the version that scripts/release has set, or else what Go has recorded: the
 // version of the module for "go install", the commit for a build in a repository.
 func versionOf(info *debug.BuildInfo) report.Version {
-	v := report.Version{Version: releaseVersion, Commit: releaseCommit, Platform: sources.CurrentPlatform().String(), Go: info.GoVersion}
+	v := report.Version{Version: releaseVersion, Commit: releaseCommit, Go: info.GoVersion}
+	v.Platform = sources.CurrentPlatform().String()
 	if v.Version == "" {
 		v.Version = strings.TrimPrefix(info.Main.Version, "v")
 		if v.Version == "" || v.Version == "(devel)" {

@@ -155,7 +155,9 @@ func byHeading[T any](all []T, heading func(T) string) []T {
 func (c *Command) flag(name string) *Flag { return flagNamed(c.Flags, name) }
 
 func flagNamed(flags []Flag, name string) *Flag {
-	i := slices.IndexFunc(flags, func(f Flag) bool { return name != "" && (f.Name == name || f.Short == name || f.Alias == name) })
+	i := slices.IndexFunc(flags, func(f Flag) bool {
+		return name != "" && (f.Name == name || f.Short == name || f.Alias == name)
+	})
 	if i < 0 {
 		return nil
 	}

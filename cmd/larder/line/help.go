@@ -132,9 +132,10 @@ type GlobalFlags struct {
 // HelpCommand returns the command that describes commands and topics.
 func HelpCommand(job string, topics ...*Command) *Command {
 	return &Command{
-		Name: "help", Job: job, Does: "describe a command or a topic", Arguments: "[COMMAND | TOPIC]", Example: "larder help mirror sync",
-		About:  "Topics: " + strings.Join(namesOf(topics), ", ") + ".\nWith --json, the help without a topic describes all commands.",
-		Topics: topics, Run: help,
+		Name: "help", Job: job, Does: "describe a command or a topic", Arguments: "[COMMAND | TOPIC]",
+		Example: "larder help mirror sync", Topics: topics, Run: help,
+		About: "Topics: " + strings.Join(namesOf(topics), ", ") + ".\n" +
+			"With --json, the help without a topic describes all commands.",
 	}
 }
 
@@ -156,8 +157,9 @@ func help(ctx context.Context, l *Line, out *report.Output) error {
 	}
 	c := l.root.Find(words...)
 	if c == nil {
-		if near := sources.Nearest(strings.Join(words, " "), topicNames(l.root)); near != "" {
-			return report.Usage(sources.WithHint(fmt.Errorf("unknown topic %q", strings.Join(words, " ")), "did you mean %q?", near))
+		topic := strings.Join(words, " ")
+		if near := sources.Nearest(topic, topicNames(l.root)); near != "" {
+			return report.Usage(sources.WithHint(fmt.Errorf("unknown topic %q", topic), "did you mean %q?", near))
 		}
 		return report.Usage(unknownCommand(l.root, words))
 	}

@@ -13,9 +13,10 @@ import (
 // elsewhere maps commands of other programs, and words for jobs, to commands of larder.
 var elsewhere = map[string]string{
 	"mirror create": "mirror sync", "mirror add": "mirror sync", "cache add": "prefetch", "cache clean": "cache prune",
-	"init": "install", "i": "install", "sync": "mirror sync", "update": "install --upgrade", "upgrade": "install --upgrade",
-	"add": "prefetch", "get": "prefetch", "download": "prefetch", "fetch": "prefetch", "pull": "prefetch", "warm": "prefetch",
-	"ls": "cache list", "list": "cache list, versions", "clean": "cache prune", "gc": "cache prune", "du": "cache stats",
+	"init": "install", "i": "install", "sync": "mirror sync", "add": "prefetch", "get": "prefetch", "fetch": "prefetch",
+	"download": "prefetch", "pull": "prefetch", "warm": "prefetch", "update": "install --upgrade",
+	"upgrade": "install --upgrade", "ls": "cache list", "list": "cache list, versions", "clean": "cache prune",
+	"gc": "cache prune", "du": "cache stats",
 	"providers": "outdated, explain", "providers lock": "lock", "providers mirror": "mirror sync", "man": "help",
 	"show": "explain, bundle show", "status": "outdated, verify", "lint": "check", "policy": "check",
 }

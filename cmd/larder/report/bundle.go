@@ -88,7 +88,8 @@ func BundleSumOf(file string, m bundle.Manifest, dryRun bool) BundleSum {
 // ContentsText describes the contents of a bundle, and the bundle that a delta requires: "3 packages,
 // 80 MB, modules of 2 root modules and tofu (91 MB), for a mirror that has 5 packages already".
 func ContentsText(m bundle.Manifest) string {
-	text := ui.Count(len(m.Packages), "package") + ", " + ui.Size(m.Size()) + PayloadText(m.Payload) + RemovesText(m.Removed)
+	text := ui.Count(len(m.Packages), "package") + ", " + ui.Size(m.Size())
+	text += PayloadText(m.Payload) + RemovesText(m.Removed)
 	if len(m.Base) > 0 {
 		text += fmt.Sprintf(", for a mirror that has %s already", ui.Count(len(m.Base), "package"))
 	}
@@ -143,8 +144,8 @@ func (o *Output) BundleImported(imported bundle.Imported, planned bool) (added i
 	}
 	GridOf(o, imported.Packages, func(a bundle.Arrival) Imported {
 		return Imported{
-			PackageID: InJSON(a.ID), How: howText(a.How, planned), Verification: VerificationOf(a.Report), Path: a.Path(), Size: a.Size,
-			ZH: a.ZH, H1: a.H1, did: a.How,
+			PackageID: InJSON(a.ID), How: howText(a.How, planned), Verification: VerificationOf(a.Report),
+			Path: a.Path(), Size: a.Size, ZH: a.ZH, H1: a.H1, did: a.How,
 		}
 	})
 	placed := o.placed(imported.Placed, planned)
@@ -168,7 +169,8 @@ func (o *Output) BundleImported(imported bundle.Imported, planned bool) (added i
 	}
 	const bySender = "that the sender has removed"
 	if n := sum.Removed; n > 0 {
-		o.Say("%s %s %s, %s", Said(planned, "Would remove", "Removed"), ui.Count(n, "package"), bySender, BytesOf(imported.Removed))
+		did, size := Said(planned, "Would remove", "Removed"), BytesOf(imported.Removed)
+		o.Say("%s %s %s, %s", did, ui.Count(n, "package"), bySender, size)
 	}
 	if n := len(imported.Kept); n > 0 {
 		o.Say("%s %s %s", Said(planned, "Would keep", "Kept"), ui.Count(n, "package"), bySender)

@@ -30,7 +30,9 @@ func (d Diagnosed) Text() string {
 }
 
 // heads are the beginnings of findings.
-var heads = map[Severity]ui.Span{Healthy: ui.Added.Of("ok    "), Risky: ui.Changed.Of("warn  "), Broken: ui.Removed.Of("fail  ")}
+var heads = map[Severity]ui.Span{
+	Healthy: ui.Added.Of("ok    "), Risky: ui.Changed.Of("warn  "), Broken: ui.Removed.Of("fail  "),
+}
 
 // mostOfOneTrap is how many findings of one trap are shown, unless --verbose is set.
 const mostOfOneTrap = 3

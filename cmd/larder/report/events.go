@@ -36,14 +36,14 @@ func (o *Output) Event(e acquire.Event) {
 		if _, told := o.waited.LoadOrStore(text, true); !told {
 			all.Aside("%s", all.Shorten(text))
 		}
-	case acquire.Queued, acquire.Querying, acquire.Chosen, acquire.Verified, acquire.Stored, acquire.Installed, acquire.Settled:
+	case acquire.Arriving, acquire.Waiting, acquire.Failed:
+		// The board shows progress, and failures are printed together at the end.
+	default:
 		text := string(e.Step)
 		if e.Text != "" {
 			text += "; " + e.Text
 		}
 		o.Detail("%s: %s", o.Package(e.Package), text)
-	case acquire.Arriving, acquire.Waiting, acquire.Failed:
-		// The board shows progress, and failures are printed together at the end.
 	}
 }
 
@@ -87,7 +87,8 @@ type Event struct {
 
 // eventOf returns an event without what is unknown.
 func eventOf(e acquire.Event) Event {
-	v := Event{Step: e.Step, Version: e.Package.Version.String(), Source: e.Source, Done: e.Done, Size: e.Size, Text: e.Text}
+	v := Event{Step: e.Step, Source: e.Source, Done: e.Done, Size: e.Size, Text: e.Text}
+	v.Version = e.Package.Version.String()
 	if e.Package.Provider != (sources.Provider{}) {
 		v.Provider = e.Package.Provider.String()
 	}

@@ -46,5 +46,6 @@ func (s FillSum) Text(o *Output) string {
 	if s.Bytes > 0 {
 		text += " (" + ui.Fetched(s.Bytes, o.Elapsed()) + ")"
 	}
-	return Also(text, there(s.Packages-s.Fetched-s.Planned), ui.N(s.Missing, "not available for the platform"), ui.N(s.Failed, "failed"))
+	missing := ui.N(s.Missing, "not available for the platform")
+	return Also(text, there(s.Packages-s.Fetched-s.Planned), missing, ui.N(s.Failed, "failed"))
 }

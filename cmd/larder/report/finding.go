@@ -25,7 +25,7 @@ const (
 // doctor look for. Those with the same cause are shown as one, see [ByCause].
 type Finding struct {
 	Typed    `type:"finding"`
-	Kind     string   `json:"kind,omitempty"` // permanent name; errors and warnings have none, and are [Diagnostic]s in JSON
+	Kind     string   `json:"kind,omitempty"` // permanent name; errors and warnings have none: see [Diagnostic]
 	Severity Severity `json:"severity"`
 	Area     string   `json:"area,omitempty"` // what doctor examined, such as "plugin cache"
 	Text     string   `json:"text"`           // what is wrong, without a full stop
@@ -184,11 +184,13 @@ func (o *Output) errorFinding(err error, severity Severity) Finding {
 // maxFaults is the number of errors shown for one input.
 const maxFaults = 50
 
-// diagnostics returns the findings that the diagnostics of an input are, up to maxFaults. The hints apply to all of them.
+// diagnostics returns the findings that the diagnostics of an input are, up to maxFaults. The hints apply to all of
+// them.
 func (o *Output) diagnostics(ds sources.Diagnostics, hints ...string) (all []Finding) {
 	for i, d := range ds[:min(len(ds), maxFaults)] {
-		f := Finding{Severity: Broken, Text: d.Text, Subject: Subject{File: d.File, Line: d.Line, Column: d.Column}, module: o.module}
-		if f.Hints = Filled(d.Hint); d.Warning {
+		f := Finding{Severity: Broken, Text: d.Text, Subject: At(d.File, d.Line), module: o.module}
+		f.Column, f.Hints = d.Column, Filled(d.Hint)
+		if d.Warning {
 			f.Severity = Risky
 		}
 		if i == min(len(ds), maxFaults)-1 {
@@ -226,8 +228,8 @@ func (e *MissingModules) Error() string {
 	return fmt.Sprintf("%d modules are not installed as required, at %s", len(e.Calls), ui.Some(at, few))
 }
 
-// missingModules returns the findings that the error is. In JSON, each call is one. With --verbose, each root module has
-// its message.
+// missingModules returns the findings that the error is. In JSON, each call is one. With --verbose, each root module
+// has its message.
 func (o *Output) missingModules(e *MissingModules, hints []string) (all []Finding) {
 	if o.JSON {
 		if o.module == "" && e.Root != "" {

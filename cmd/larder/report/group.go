@@ -49,7 +49,8 @@ func ByCause(all []Finding, allHints bool) (joined []Finding) {
 	return joined
 }
 
-// members returns what the finding is about, at least one. All members of one with a kind have its provider and version.
+// members returns what the finding is about, at least one. All members of one with a kind have its provider and
+// version.
 func (f Finding) members() []Member {
 	switch {
 	case len(f.Members) > 0:

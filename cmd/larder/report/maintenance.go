@@ -55,8 +55,8 @@ func (s *RepairSum) Add(f *store.Finding, do string, fetch, failed bool) Finding
 		do = string(cachedir.Replaced)
 	}
 	n := map[string]*int{
-		string(cachedir.Replaced): &s.Replaced, string(cachedir.Restored): &s.Restored,
-		string(cachedir.Quarantined): &s.Quarantined, string(cachedir.Lowered): &s.Lowered, string(builder.Correct): &s.Corrected,
+		string(cachedir.Replaced): &s.Replaced, string(cachedir.Restored): &s.Restored, string(builder.Correct): &s.Corrected,
+		string(cachedir.Quarantined): &s.Quarantined, string(cachedir.Lowered): &s.Lowered,
 	}[do]
 	did := Said(s.DryRun, "would be ", "") + do
 	switch {
@@ -81,16 +81,17 @@ func (s RepairSum) Text(o *Output) string {
 		text = ui.Count(s.Problems, "problem")
 	}
 	text += " in " + s.VerifySum.Text(o)
+	failed := ui.N(s.Failed, Said(s.DryRun, cannotRepair, "failed"))
 	return text + Labeled(": ", ui.Numbers(ui.N(s.Replaced, would+Said(s.DryRun, "fetched again", "replaced")),
-		ui.N(s.Restored, would+"restored"), ui.N(s.Quarantined, would+"quarantined"), ui.N(s.Lowered, would+"kept without evidence"),
-		ui.N(s.Corrected, would+"corrected"), ui.N(s.Failed, Said(s.DryRun, cannotRepair, "failed")))...)
+		ui.N(s.Restored, would+"restored"), ui.N(s.Quarantined, would+"quarantined"),
+		ui.N(s.Lowered, would+"kept without evidence"), ui.N(s.Corrected, would+"corrected"), failed)...)
 }
 
 // A PruneSum is the summary of pruning a plugin cache or a mirror.
 type PruneSum struct {
 	Packages  int   `json:"packages"`               // removed, or that would be removed
 	Freed     int64 `json:"freed"`                  // by packages and leftovers
-	Leftovers int   `json:"leftovers,omitempty"`    // with archives and quarantined files; removed, or that would be removed
+	Leftovers int   `json:"leftovers,omitempty"`    // with archives and quarantined files; as packages
 	Used      int   `json:"used,omitempty"`         // packages that root modules use
 	Locked    int   `json:"locked,omitempty"`       // packages of a mirror that lock files select
 	Kept      int   `json:"kept,omitempty"`         // packages of prefetch --keep
@@ -103,8 +104,9 @@ type PruneSum struct {
 
 // KeptText describes what remains, and what could not be removed.
 func (s *PruneSum) KeptText() string {
-	kept := ui.Numbers(ui.N(s.Used, "used by root modules"), ui.N(s.Locked, "locked"), ui.N(s.Kept, "prefetched with --keep"),
-		ui.N(s.Recent, "within the limits"), ui.N(s.Others, "of other users"), ui.N(s.InUse, "in use since the listing"))
+	kept := ui.Numbers(ui.N(s.Used, "used by root modules"), ui.N(s.Locked, "locked"),
+		ui.N(s.Kept, "prefetched with --keep"), ui.N(s.Recent, "within the limits"), ui.N(s.Others, "of other users"),
+		ui.N(s.InUse, "in use since the listing"))
 	return Also(Labeled("; kept: ", kept...), ui.N(s.Failed, "failed"))
 }
 

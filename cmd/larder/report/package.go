@@ -155,10 +155,10 @@ func (c Change) Cells(o *Output) []Cell {
 	if o.Level == Verbose {
 		how, from = ui.Together(string(c.How), string(c.Link)), c.Source
 	}
+	faint := Column{Paint: ui.Faint}
 	return append([]Cell{{Span: ui.Plain.Of(module)}}, marked(mark,
-		ProviderColumn.Of(id.Provider), VersionColumn.Of(id.Version),
-		platformColumn.Painted(ui.Faint, id.Platform), SizeColumn.Of(size), VerifiedColumn.Of(verified), Column{Paint: ui.Faint}.Of(how),
-		Column{Paint: ui.Faint}.Of(from))...)
+		ProviderColumn.Of(id.Provider), VersionColumn.Of(id.Version), platformColumn.Painted(ui.Faint, id.Platform),
+		SizeColumn.Of(size), VerifiedColumn.Of(verified), faint.Of(how), faint.Of(from))...)
 }
 
 // Resolved writes how many providers were resolved, if sources were queried for versions and
@@ -207,7 +207,8 @@ func LockFileOf(change installer.LockChange) LockFile {
 func (o *Output) LockFile(change installer.LockChange) {
 	file := LockFileOf(change)
 	o.Tell(file)
-	counts := ui.Numbers(ui.N(len(file.Added), "added"), ui.N(len(file.Changed), "changed"), ui.N(len(file.Removed), "removed"))
+	counts := ui.Numbers(
+		ui.N(len(file.Added), "added"), ui.N(len(file.Changed), "changed"), ui.N(len(file.Removed), "removed"))
 	if len(counts) == 0 {
 		counts = []string{"its header"}
 	}

@@ -7,8 +7,8 @@ import (
 	"github.com/larder-cli/larder/fsmirror/publish"
 )
 
-// A Pushed is a package that was stored in a place or removed from it, or that would be. With --verbose, there is one for each package that was
-// there already.
+// A Pushed is a package that was stored in a place or removed from it, or that would be. With --verbose, there is one
+// for each package that was there already.
 type Pushed struct {
 	Typed `type:"pushed"`
 	PackageID

@@ -32,8 +32,10 @@ func (o *Output) Serving(s Serving) {
 	}
 	if s.Authority != "" {
 		o.Say("Clients must trust the certificate authority of this machine. On this machine, for the engines and larder:")
-		o.Copy("  export SSL_CERT_DIR=" + filepath.Dir(s.Authority)) // SSL_CERT_FILE would replace the authorities of the system
-		o.Say("On other machines, add %s from this directory to the certificate authorities of the system. It is valid only for the names of this server.", filepath.Base(s.Authority))
+		// SSL_CERT_FILE would replace the authorities of the system.
+		o.Copy("  export SSL_CERT_DIR=" + filepath.Dir(s.Authority))
+		o.Say("On other machines, add %s from this directory to the certificate authorities of the system. "+
+			"It is valid only for the names of this server.", filepath.Base(s.Authority))
 	}
 }
 
@@ -74,7 +76,8 @@ func (o *Output) Evicted(gone []builder.Entry) {
 		return
 	}
 	for _, e := range gone {
-		o.Print(fmt.Sprintf("%s removed %s (%s), because the mirror exceeded --max-size\n", time.Now().UTC().Format(time.RFC3339), e.ID, ui.Size(e.Size)))
+		now := time.Now().UTC().Format(time.RFC3339)
+		o.Print(fmt.Sprintf("%s removed %s (%s), because the mirror exceeded --max-size\n", now, e.ID, ui.Size(e.Size)))
 	}
 }
 

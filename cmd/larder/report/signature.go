@@ -131,6 +131,7 @@ func (o *Output) KeyList(all []Checked, suggest bool) {
 		o.Say("  %s  %s  %q", k.KeyID, k.Fingerprint.Spaced(), k.Signer)
 	}
 	if len(keys) > 0 && suggest {
-		o.Hint("to trust this key, add --trust-key %s; to trust it always, add it to trusted_keys in larder/config.hcl", keys[0].Fingerprint)
+		o.Hint("to trust this key, add --trust-key %s; to trust it always, add it to trusted_keys in larder/config.hcl",
+			keys[0].Fingerprint)
 	}
 }

@@ -42,8 +42,8 @@ func marked(mark ui.Span, cells ...Cell) []Cell {
 	return row
 }
 
-// lay returns rows as lines of a table for a terminal of a width, which has no room for IDs of keys: --verbose shows them.
-// The longest row has all columns.
+// lay returns rows as lines of a table for a terminal of a width, which has no room for IDs of keys: --verbose shows
+// them. The longest row has all columns.
 func lay[R celled](o *Output, rows []R, width int) []ui.Line {
 	var columns []ui.Column
 	var spans [][]ui.Span

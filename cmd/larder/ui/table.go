@@ -186,7 +186,8 @@ func tied(last, word string, free int) bool {
 	case free > 0, isFlag(last):
 		return true
 	}
-	return free == 0 && word[0] != '[' && (isFlag(word) || strings.ContainsAny(word, "/@|>.") || word == strings.ToUpper(word))
+	argument := isFlag(word) || strings.ContainsAny(word, "/@|>.") || word == strings.ToUpper(word)
+	return free == 0 && word[0] != '[' && argument
 }
 
 // Joined joins the lines of each paragraph of a text, for [Laid]. Lines that begin with a blank are no

@@ -234,7 +234,8 @@ func (b *Board) bar(it *item, now time.Time) ui.Bar {
 // oneLine returns text on one line and without terminal control characters.
 func oneLine(text string) string { return ui.Visible(strings.Join(strings.Fields(text), " ")) }
 
-// total returns the line of all items: how many packages are done, how much has arrived, how fast, and what has no line.
+// total returns the line of all items: how many packages are done, how much has arrived, how fast, and what has no
+// line.
 func (b *Board) total(more int, now time.Time) (r ui.Bar) {
 	done, size, known := b.arrived, b.arrived, true
 	packages, queued := len(b.done)+len(b.failed), 0
@@ -266,8 +267,8 @@ func (b *Board) total(more int, now time.Time) (r ui.Bar) {
 			texts = append(texts, left.String()+" left")
 		}
 	}
-	texts = append(texts, ui.Numbers(ui.N(len(b.failed), "failed"), ui.N(more, "more under way"), ui.N(queued, "queued"))...)
-	r.Text = strings.Join(texts, ", ")
+	others := ui.Numbers(ui.N(len(b.failed), "failed"), ui.N(more, "more under way"), ui.N(queued, "queued"))
+	r.Text = strings.Join(append(texts, others...), ", ")
 	return r
 }
 

@@ -22,7 +22,7 @@ import (
 // A Page shows people in a browser what a mirror has.
 type Page struct {
 	Title     string
-	URL       string          // base URL of the mirror, with https; empty if it isn't known, as in a page that is a file in it
+	URL       string          // of the mirror, with https; empty if it isn't known, as in a page that is a file in it
 	Plain     bool            // the page is sent over plain HTTP
 	Tokens    bool            // clients must have a token
 	Authority bool            // the server has a certificate authority of its own
@@ -51,8 +51,9 @@ var pageTemplate = template.Must(template.New("page").Parse(pageText))
 // Policy is the content security policy of pages: nothing but what they contain.
 var Policy = func() string {
 	sum := sha256.Sum256([]byte(pageScript))
-	return "default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) +
-		"'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+	script := "'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'"
+	return "default-src 'none'; style-src 'unsafe-inline'; script-src " + script +
+		"; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 }()
 
 // pageMark is near the beginning of pages, by which they are recognized.
@@ -87,7 +88,8 @@ func (p Page) HTML() ([]byte, error) {
 		"Title": p.Title, "Summary": summary, "Notes": p.Notes, "Configuration": p.configuration(), "Search": p.Search,
 		"Plain": p.Plain, "AnyHost": p.URL == "", "Tokens": p.Tokens, "Authority": p.Authority,
 		"Found": ui.Count(len(all), "provider"), "Providers": all, "Open": len(all) <= 3,
-		"Made": "Last updated " + p.Made.UTC().Format("2006-01-02 15:04 UTC") + " by Larder", "Script": template.JS(pageScript),
+		"Made":   "Last updated " + p.Made.UTC().Format("2006-01-02 15:04 UTC") + " by Larder",
+		"Script": template.JS(pageScript),
 	})
 	return []byte(ui.Escaped(b.String())), err
 }

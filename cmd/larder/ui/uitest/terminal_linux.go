@@ -314,5 +314,6 @@ func (p *picture) Seen() (seen []string) {
 
 // Wide returns the lines that the terminal wrapped.
 func (p *picture) Wide() []string {
-	return slices.DeleteFunc(strings.Split(p.Text(), "\n"), func(l string) bool { return utf8.RuneCountInString(l) <= p.width })
+	fits := func(line string) bool { return utf8.RuneCountInString(line) <= p.width }
+	return slices.DeleteFunc(strings.Split(p.Text(), "\n"), fits)
 }
