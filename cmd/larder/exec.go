@@ -67,7 +67,10 @@ func shimFlags(l *line.Line, s *site.Site) func(outer []string) []string {
 		}
 		names = append(names, f.Name)
 		for _, value := range l.Texts(f.Name) {
-			words = append(words, "--"+f.Name+"="+s.AbsoluteFlag(f.Name, value))
+			if f.IsPath() {
+				value = site.Absolute(s.WorkDir, value)
+			}
+			words = append(words, "--"+f.Name+"="+value)
 		}
 	}
 	return func(outer []string) []string {

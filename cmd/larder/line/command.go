@@ -164,6 +164,9 @@ func flagNamed(flags []Flag, name string) *Flag {
 	return &flags[i]
 }
 
+// IsPath reports whether the values of a flag are paths.
+func (f Flag) IsPath() bool { return f.Kind == Dir || f.Kind == File }
+
 // Dashed returns the name of a flag as typed.
 func Dashed(name string) string { return strings.Repeat("-", min(len(name), 2)) + name }
 

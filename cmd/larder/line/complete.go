@@ -98,7 +98,7 @@ func (c *completer) values(f Flag, prefix, typed string) {
 		before = typed[:strings.LastIndex(typed, ",")+1]
 	}
 	earlier := strings.Split(before, ",")
-	if f.Kind == Dir || f.Kind == File {
+	if f.IsPath() {
 		fmt.Fprintln(c.to, f.Kind)
 	}
 	for _, value := range f.Offers {

@@ -77,11 +77,8 @@ func (l *Line) Check(path func(string) error) error {
 		if err := l.Exclusive(f.Name, f.Excludes); err != nil {
 			return err
 		}
-		if f.Kind != Dir && f.Kind != File {
-			continue
-		}
 		for _, value := range l.Texts(f.Name) {
-			if err := path(value); err != nil {
+			if err := path(value); f.IsPath() && err != nil {
 				return report.Usage(fmt.Errorf("%s: %w", l.Spelled(f.Name), err))
 			}
 		}

@@ -363,15 +363,6 @@ func AbsoluteIfAny(base, path string) string {
 	return Absolute(base, path)
 }
 
-// AbsoluteFlag returns the absolute value of a flag that is a path, and the same value of other flags.
-func (s *Site) AbsoluteFlag(name, value string) string {
-	switch name {
-	case "config", "cache", "plugin-dir":
-		return Absolute(s.WorkDir, value)
-	}
-	return value
-}
-
 // IsBelow reports whether path is dir or is below it, by their names.
 func IsBelow(path, dir string) bool {
 	relative, err := filepath.Rel(dir, path)
