@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/larder-cli/larder/cliconfig/programs"
 	"github.com/larder-cli/larder/cmd/larder/job/run"
 	"github.com/larder-cli/larder/cmd/larder/line"
 	"github.com/larder-cli/larder/cmd/larder/report"
@@ -45,9 +46,13 @@ func execute(ctx context.Context, l *line.Line, out *report.Output) error {
 	if err != nil {
 		return err
 	}
+	flags, err := shimFlags(l, s)
+	if err != nil {
+		return report.Usage(err)
+	}
 	next, err := run.Exec(ctx, s, run.ExecRequest{
 		Line: l.Words, AsShim: l.Bool(asShim), EnginePath: l.Text(enginePath), Unconfined: l.Bool("unconfined"),
-		Restricts: l.IsSet("lockfile") || l.IsSet("plugin-dir"), Flags: shimFlags(l, s),
+		Restricts: l.IsSet("lockfile") || l.IsSet("plugin-dir"), Flags: flags,
 	})
 	if err != nil || next == nil {
 		return err
@@ -55,17 +60,20 @@ func execute(ctx context.Context, l *line.Line, out *report.Output) error {
 	return &handover{*next}
 }
 
-// shimFlags returns a function that adds the flags of this command line that count for shims too to those
-// of an outer larder exec. The shims work in other directories, and each for its engine.
-func shimFlags(l *line.Line, s *site.Site) func(outer []string) []string {
-	var names, words []string
+// shimFlags returns the flags of this command line that count for shims too, after those of an outer larder
+// exec. The shims work in other directories, and each for its engine.
+func shimFlags(l *line.Line, s *site.Site) (words []string, err error) {
+	outer, err := programs.ShimFlags(s.Machine)
 	skipped := append([]string{"recursive", "exclude", asShim}, shimless...)
 	for _, f := range l.Command.Flags {
 		inherited := l.FromVariable(f.Name) && f.Name != "cache" // that may be relative
 		if slices.Contains(skipped, f.Name) || !l.IsSet(f.Name) || inherited {
 			continue
 		}
-		names = append(names, f.Name)
+		outer = slices.DeleteFunc(outer, func(earlier string) bool {
+			name, _, _ := strings.Cut(strings.TrimLeft(earlier, "-"), "=")
+			return slices.Contains(rivals, [2]string{f.Name, name}) || slices.Contains(rivals, [2]string{name, f.Name})
+		})
 		for _, value := range l.Texts(f.Name) {
 			if f.IsPath() {
 				value = site.Absolute(s.WorkDir, value)
@@ -73,19 +81,5 @@ func shimFlags(l *line.Line, s *site.Site) func(outer []string) []string {
 			words = append(words, "--"+f.Name+"="+value)
 		}
 	}
-	return func(outer []string) []string {
-		outer = slices.DeleteFunc(slices.Clone(outer), func(earlier string) bool {
-			return slices.ContainsFunc(rivals, func(pair [2]string) bool {
-				name := flagName(earlier)
-				return pair[0] == name && slices.Contains(names, pair[1]) || pair[1] == name && slices.Contains(names, pair[0])
-			})
-		})
-		return append(outer, words...)
-	}
-}
-
-// flagName returns the name of a flag with or without a value.
-func flagName(word string) string {
-	name, _, _ := strings.Cut(strings.TrimLeft(word, "-"), "=")
-	return name
+	return append(outer, words...), err
 }

@@ -49,12 +49,12 @@ type execution struct {
 
 // An ExecRequest is a command line to run, and how its providers are installed.
 type ExecRequest struct {
-	Line       []string                      // words; the first one is the program
-	AsShim     bool                          // larder was run by the name of an engine
-	EnginePath string                        // of that engine; empty if it is the next one on PATH
-	Restricts  bool                          // the request has more limits than init itself
-	Unconfined bool                          // init may install what Larder hasn't
-	Flags      func(outer []string) []string // for the shims that the program runs; outer are those of an outer exec
+	Line       []string // words; the first one is the program
+	AsShim     bool     // larder was run by the name of an engine
+	EnginePath string   // of that engine; empty if it is the next one on PATH
+	Restricts  bool     // the request has more limits than init itself
+	Unconfined bool     // init may install what Larder hasn't
+	Flags      []string // for the shims that the program runs
 }
 
 // Exec installs what a command line requires, and returns how to run it, or nil in a dry run. An
@@ -62,16 +62,13 @@ type ExecRequest struct {
 func Exec(ctx context.Context, s *site.Site, request ExecRequest) (*site.Program, error) {
 	e := &execution{request: request}
 	e.Site = s
-	outer, err := programs.ShimFlags(e.Machine)
-	if err != nil {
-		return nil, report.Usage(err)
-	}
 	if request.AsShim {
 		if err := e.LimitShim(); err != nil {
 			return nil, err
 		}
 	}
 	e.Machine.Environ = e.Machine.WithoutChdir() // it has been applied
+	var err error
 	if e.program, err = e.findProgram(request.Line[0]); err != nil {
 		return nil, err
 	}
@@ -85,7 +82,7 @@ func Exec(ctx context.Context, s *site.Site, request ExecRequest) (*site.Program
 			e.Output.Say("Nothing to install: only init installs providers")
 		}
 	} else {
-		err = e.install(ctx, next, outer)
+		err = e.install(ctx, next)
 	}
 	if err != nil || e.Flags.DryRun {
 		return nil, err
@@ -134,7 +131,7 @@ const wayToForesee = "correct the flags of init, or instead of -from-module, " +
 	"copy the configuration into the directory first"
 
 // install installs the providers that the command requires, and makes the command use them.
-func (e *execution) install(ctx context.Context, next *site.Program, outer []string) error {
+func (e *execution) install(ctx context.Context, next *site.Program) error {
 	if err := e.readCommand(); err != nil {
 		return err
 	}
@@ -182,7 +179,7 @@ func (e *execution) install(ctx context.Context, next *site.Program, outer []str
 		return nil
 	case e.command.Wrapper:
 		return e.inState(ctx, job.Shims, func(home string) error {
-			return shimEngines(e.Installation.Site, home, e.command, next, e.request.Flags(outer))
+			return shimEngines(e.Installation.Site, home, e.command, next, e.request.Flags)
 		})
 	case e.request.Unconfined:
 	case e.packages != nil || limited: // without a view, init would install what only a state in a backend requires
