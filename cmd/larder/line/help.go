@@ -54,15 +54,13 @@ func overview(root *Command) string {
 	fmt.Fprintf(&b, "larder: %s\nUsage: larder COMMAND [ARGUMENT...] [FLAG...]\n", root.Does)
 	var rows [][]string
 	var also, jobs []string
-	commands := byHeading(slices.Clone(root.Commands), func(c *Command) string { return c.Job })
-	commands = slices.DeleteFunc(commands, func(c *Command) bool {
-		if c.Job == "" && c.Name != "help" {
+	for _, c := range byHeading(slices.Clone(root.Commands), func(c *Command) string { return c.Job }) {
+		switch {
+		case c.Job != "":
+			rows, jobs = append(rows, []string{c.Name, c.Does}), append(jobs, c.Job)
+		case c.Name != "help":
 			also = append(also, c.Name)
 		}
-		return c.Job == ""
-	})
-	for _, c := range commands {
-		rows, jobs = append(rows, []string{c.Name, c.Does}), append(jobs, c.Job)
 	}
 	b.WriteString(ui.Indented(rows, jobs...))
 	if linesOf(b.String()) < helpLines-2 {
