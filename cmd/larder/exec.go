@@ -46,6 +46,7 @@ func execute(ctx context.Context, l *line.Line, out *report.Output) error {
 	if err != nil {
 		return err
 	}
+	defer s.Close()
 	flags, err := shimFlags(l, s)
 	if err != nil {
 		return report.Usage(err)

@@ -106,6 +106,7 @@ func atSite(do func(context.Context, *line.Line, *site.Site) error) runner {
 		if err != nil {
 			return err
 		}
+		defer s.Close()
 		err = do(ctx, l, s)
 		s.Ended(err)
 		return err

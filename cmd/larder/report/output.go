@@ -46,7 +46,6 @@ type run struct {
 	progress *ui.Progress
 	board    *board.Board
 	secrets  sources.Secrets
-	ends     []func()
 	sums     []func()
 	begun    time.Time
 	queried  atomic.Bool  // a source was queried for versions
@@ -66,17 +65,8 @@ func (o *Output) Secrets() *sources.Secrets { return &o.secrets }
 // Elapsed returns how long the command has been running.
 func (o *Output) Elapsed() time.Duration { return Clock().Sub(o.begun) }
 
-// AtEnd registers a function to call when the command has ended.
-func (o *Output) AtEnd(do func()) { o.ends = append(o.ends, do) }
-
-// End calls the functions of AtEnd and removes the progress display. All pending output has
-// been written when it returns.
-func (o *Output) End() {
-	for _, do := range o.ends {
-		do()
-	}
-	o.progress.End()
-}
+// End removes the progress display. All pending output has been written when it returns.
+func (o *Output) End() { o.progress.End() }
 
 // AtLast registers a function to call after the errors of the command were printed. It prints
 // the summary, which is the last output.

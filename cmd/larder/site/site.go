@@ -161,7 +161,6 @@ type Options struct {
 // Open returns a site that works in dir, which is absolute. Its end is that of the output.
 func Open(machine cliconfig.Machine, dir string, opts Options, out *report.Output) *Site {
 	s := &Site{Output: out, Machine: machine, WorkDir: dir, Flags: opts, slots: acquire.NewSlots(opts.Jobs)}
-	out.AtEnd(s.close)
 	out.AtLast(s.hintEngine)
 	for _, e := range opts.Engines {
 		out.For(e)
@@ -213,8 +212,8 @@ func (m *Root) RecordKey() (seal.Key, error) {
 	})
 }
 
-// close closes everything that the site has opened.
-func (s *Site) close() {
+// Close closes everything that the site has opened.
+func (s *Site) Close() {
 	for _, cache := range s.opened {
 		cache.Close()
 	}
