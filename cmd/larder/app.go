@@ -106,7 +106,7 @@ func runIn(ctx context.Context, out *report.Output, args []string) (finish func(
 // style sets the form of the output, which errors in the command line have too: JSON or text, and colors.
 func style(l *line.Line, out *report.Output) {
 	machine := cliconfig.This()
-	_ = readVariables(l, machine, "json", "color", "no-color") // openSite reports the error
+	_ = readVariables(l, machine) // openSite reports the error
 	out.JSON = l.Bool("json") || l.Text("format") == string(install.CheckJSON)
 	switch {
 	case l.Bool("no-color"):
@@ -154,7 +154,7 @@ var commandTree = sync.OnceValue(func() *line.Command {
 			completionCommand, versionCommand, line.HelpCommand(forLarder, topics...),
 		},
 		Run: func(ctx context.Context, l *line.Line, out *report.Output) error {
-			if l.Bool("version") || l.Bool("verbose") { // -v is the version in other programs
+			if l.Bool("version") || l.Typed("verbose") && l.Bool("verbose") { // -v is the version in other programs
 				return showVersion(ctx, l, out)
 			}
 			l.ShowHelp(out, l.Command)

@@ -52,12 +52,11 @@ var rivals = [][2]string{
 // chooses the engine and its directory, and reads what it prints.
 var shimless = []string{"chdir", "engine", "json"}
 
-// readVariables sets the global flags that are not on the command line, but in the environment, only those with these
-// names if there are any. An empty variable is not set. cliconfig reads the one of --config, like engines do.
-func readVariables(l *line.Line, machine cliconfig.Machine, only ...string) (err error) {
+// readVariables sets the global flags that are not on the command line, but in the environment. An empty variable is
+// not set. cliconfig reads the one of --config, like engines do.
+func readVariables(l *line.Line, machine cliconfig.Machine) (err error) {
 	for _, f := range globalFlags() {
-		skipped := f.Name == "config" || only != nil && !slices.Contains(only, f.Name) ||
-			l.Bool(asShim) && slices.Contains(shimless, f.Name)
+		skipped := f.Name == "config" || l.Bool(asShim) && slices.Contains(shimless, f.Name)
 		if value := machine.FlagValue(f.Name); value != "" && !skipped && overriding(l, f.Name) == "" {
 			err = cmp.Or(err, l.Default(f, value))
 		}
