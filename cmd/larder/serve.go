@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"runtime/debug"
@@ -51,11 +52,8 @@ func serveMirror(ctx context.Context, l *line.Line, s *site.Site) error {
 	r := serve.ServeRequest{
 		Dir: l.Word(0), Listen: l.Texts("listen"), Cert: l.Text("cert"), Key: l.Text("key"), Tokens: l.Text("tokens"),
 		SelfSigned: l.Bool("self-signed"), BehindProxy: l.Bool("behind-proxy"), Name: l.Text("name"),
-		Upstream: l.Bool("upstream"), Fresh: l.Duration("fresh"), MaxSize: l.Size("max-size"),
+		Upstream: l.Bool("upstream"), Fresh: cmp.Or(l.Duration("fresh"), 5*time.Minute), MaxSize: l.Size("max-size"),
 		KeepLockedBy: l.Texts("keep-locked-by"),
-	}
-	if r.Fresh == 0 {
-		r.Fresh = 5 * time.Minute
 	}
 	switch {
 	case (r.Cert == "") != (r.Key == ""):
