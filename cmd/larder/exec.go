@@ -46,7 +46,7 @@ func execute(ctx context.Context, l *line.Line, out *report.Output) error {
 	if err != nil {
 		return err
 	}
-	defer s.Close()
+	defer s.End(nil) // it shows its hints after a failure too
 	flags, err := shimFlags(l, s)
 	if err != nil {
 		return report.Usage(err)

@@ -105,9 +105,8 @@ func atSite(do func(context.Context, *line.Line, *site.Site) error) runner {
 		if err != nil {
 			return err
 		}
-		defer s.Close()
 		err = do(ctx, l, s)
-		s.Ended(err)
+		s.End(err)
 		return err
 	}
 }

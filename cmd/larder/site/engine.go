@@ -306,8 +306,5 @@ func (s *Site) hintEngine() {
 	}
 }
 
-// Ended notes how the job ended.
-func (s *Site) Ended(err error) { s.failed.Store(err != nil) }
-
 // BothEngines are the engines whose names link to larder.
 var BothEngines = []sources.Engine{sources.Terraform, sources.OpenTofu}

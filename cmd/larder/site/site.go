@@ -141,7 +141,7 @@ type Options struct {
 	EnginesBy string           // how the user names them
 
 	Platforms    []sources.Platform // empty means the current platform, or those that a policy declares
-	From         []string           // paths to read, as typed
+	From         []string           // paths of --from, as typed: what requires packages, or mirrors to fetch from
 	Place        PlaceRequest       // to install from, instead of the configuration's methods
 	Recursive    bool
 	Exclude      []string
@@ -158,7 +158,7 @@ type Options struct {
 	ReadOnly     bool // nothing is changed, not even the plugin cache
 }
 
-// Open returns a site that works in dir, which is absolute. Its end is that of the output.
+// Open returns a site that works in dir, which is absolute. The caller ends it.
 func Open(machine cliconfig.Machine, dir string, opts Options, out *report.Output) *Site {
 	s := &Site{Output: out, Machine: machine, WorkDir: dir, Flags: opts, slots: acquire.NewSlots(opts.Jobs)}
 	out.AtLast(s.hintEngine)
@@ -212,8 +212,9 @@ func (m *Root) RecordKey() (seal.Key, error) {
 	})
 }
 
-// Close closes everything that the site has opened.
-func (s *Site) Close() {
+// End closes everything that the site has opened, and notes how the job ended.
+func (s *Site) End(err error) {
+	s.failed.Store(err != nil)
 	for _, cache := range s.opened {
 		cache.Close()
 	}
