@@ -49,9 +49,9 @@ func (o *Output) Event(e acquire.Event) {
 
 // Request shows that a request failed and is repeated, or has to wait.
 func (o *Output) Request(e fetch.Event) {
+	o.followed().Request(e)
 	if e.Try == 0 { // there are too many to its host
 		o.Tell(Event{Step: acquire.Queued, Text: e.URL})
-		o.followed().Turn(e)
 		o.Detail("%s: waiting for others from there", e.URL)
 		return
 	}
@@ -61,7 +61,6 @@ func (o *Output) Request(e fetch.Event) {
 	}
 	text := fmt.Sprintf("%s; trying again in %s", cause, e.Wait.Round(100*time.Millisecond))
 	o.Tell(Event{Step: retrying, Text: text})
-	o.followed().Retry(e)
 	if !e.Known {
 		o.Say("%s; trying again for up to %s", storm, e.AtMost.Round(time.Second))
 	}

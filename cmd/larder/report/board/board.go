@@ -134,24 +134,20 @@ func (b *Board) wait(e acquire.Event) {
 	}
 }
 
-// fetching changes the items that fetch an archive.
-func (b *Board) fetching(url string, change func(*item)) {
+// Request records that a request for an archive in progress is repeated, or waits for other downloads.
+func (b *Board) Request(e fetch.Event) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for _, it := range b.items {
-		if it.url == url {
-			change(it)
+		switch {
+		case it.url != e.URL:
+		case e.Try == 0:
+			it.turn = e.Host
+		default:
+			it.pause, it.why, it.turn = b.Now().Add(e.Wait), e.Err.Error(), ""
 		}
 	}
 }
-
-// Retry records that a request is repeated, if it is for an archive in progress.
-func (b *Board) Retry(e fetch.Event) {
-	b.fetching(e.URL, func(it *item) { it.pause, it.why, it.turn = b.Now().Add(e.Wait), e.Err.Error(), "" })
-}
-
-// Turn records that an archive in progress waits for other downloads.
-func (b *Board) Turn(e fetch.Event) { b.fetching(e.URL, func(it *item) { it.turn = e.Host }) }
 
 // Work records the progress of work on the whole cache.
 func (b *Board) Work(done, of int64) {

@@ -68,7 +68,7 @@ func busy(t *testing.T, c *clock) *Board {
 	b.Event("a/b", acquire.Event{Step: acquire.Querying, Package: pkg(t, "acme/third")})
 	c.after(2 * time.Second)
 	b.Event("", acquire.Event{Step: acquire.Arriving, Package: one, Done: 61e6, Size: 121e6})
-	b.Retry(fetch.Event{URL: "https://there.test/other.zip", Try: 2, Wait: 3 * time.Second, Err: errors.New("503 Service Unavailable")})
+	b.Request(fetch.Event{URL: "https://there.test/other.zip", Try: 2, Wait: 3 * time.Second, Err: errors.New("503 Service Unavailable")})
 	return b
 }
 
@@ -197,7 +197,7 @@ func TestTurn(t *testing.T) {
 	b := boardAt(c)
 	one := pkg(t, "acme/one 1.2.0")
 	b.Event("", acquire.Event{Step: acquire.Fetching, Package: one, Source: "there", URL: "https://there.test/one.zip"})
-	b.Turn(fetch.Event{URL: "https://there.test/one.zip", Host: "there.test"})
+	b.Request(fetch.Event{URL: "https://there.test/one.zip", Host: "there.test"})
 	sourcetest.Equal(t, b.bar(b.items[0], c.now()).Text, "waiting for other downloads from there.test")
 	b.Event("", acquire.Event{Step: acquire.Arriving, Package: one, Done: 1e6})
 	sourcetest.Equal(t, b.bar(b.items[0], c.now()).Text, "1.0 MB")
