@@ -12,7 +12,6 @@ import (
 	"runtime"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/larder-cli/larder/sources"
@@ -26,18 +25,19 @@ import (
 func TestAgreesWithTheEngines(t *testing.T) {
 	t.Parallel()
 	onlyRecorded(t)
-	withEachProgram(t, "install", 500, 200, func(t *testing.T, p engineRelease, kind string, seed uint64) (notes []string) {
+	withEachProgram(t, "install", 500, 200, func(t *testing.T, p engineRelease, kind string, seed uint64) {
 		s := generate(seed, p.Engine)
 		c := &comparison{judge: newJudge(t, p, kind, fmt.Sprint(seed), s), scene: newScene(t, s)}
 		c.compare()
-		return c.notes
 	})
 }
 
-// withEachProgram runs a test with each release of an engine in its situations, and logs the totals: so many of a
-// release whose records are complete, and so many of the others. With the flag -situations, it runs the engines on PATH in
-// those.
-func withEachProgram(t *testing.T, kind string, complete, some int, test func(t *testing.T, p engineRelease, kind string, seed uint64) (notes []string)) {
+// A situationTest runs both programs in the situation that a seed makes.
+type situationTest func(t *testing.T, p engineRelease, kind string, seed uint64)
+
+// withEachProgram runs a test with each release of an engine in its situations: so many of a release whose records are
+// complete, and so many of the others. With the flag -situations, it runs the engines on PATH in those.
+func withEachProgram(t *testing.T, kind string, complete, some int, test situationTest) {
 	programs, seeds := engineReleases, requested(t)
 	if len(seeds) > 0 {
 		kind = "" // these are not on record
@@ -56,24 +56,19 @@ func withEachProgram(t *testing.T, kind string, complete, some int, test func(t 
 			for seed := uint64(1); *situations == "" && len(seeds) < number; seed++ {
 				seeds = append(seeds, seed)
 			}
-			var all tally
-			t.Run("situations", func(t *testing.T) {
-				for _, seed := range seeds {
-					name := fmt.Sprint(seed)
-					if testing.Short() && (seed+sourcetest.Seed())%20 != 0 {
-						continue // the race detector takes most of the time
-					}
-					if other, ok := sameAs(t, p, kind, name); ok && kind != "" {
-						all.add([]string{"as " + other.String()})
-						continue
-					}
-					t.Run(name, func(t *testing.T) {
-						t.Parallel()
-						all.add(test(t, p, kind, seed))
-					})
+			for _, seed := range seeds {
+				name := fmt.Sprint(seed)
+				if testing.Short() && (seed+sourcetest.Seed())%20 != 0 {
+					continue // the race detector takes most of the time
 				}
-			})
-			t.Log(all.String())
+				if kind != "" && sameAs(t, p, kind, name) {
+					continue
+				}
+				t.Run(name, func(t *testing.T) {
+					t.Parallel()
+					test(t, p, kind, seed)
+				})
+			}
 		})
 	}
 }
@@ -96,31 +91,6 @@ func requested(t *testing.T) (seeds []uint64) {
 	return seeds
 }
 
-// A tally counts the results of situations.
-type tally struct {
-	mu     sync.Mutex
-	counts map[string]int
-}
-
-func (a *tally) add(notes []string) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if a.counts == nil {
-		a.counts = map[string]int{}
-	}
-	for _, what := range notes {
-		a.counts[what]++
-	}
-}
-
-func (a *tally) String() string {
-	text := "what came of the situations:"
-	for _, what := range slices.Sorted(maps.Keys(a.counts)) {
-		text += fmt.Sprintf("\n%6d %s", a.counts[what], what)
-	}
-	return text
-}
-
 // An outcome is the result of a program in a situation.
 type outcome struct {
 	program  engineRelease // the engine; the zero Program is Larder
@@ -140,7 +110,6 @@ type packages map[string]map[string]string
 type comparison struct {
 	*scene
 	judge  *judge
-	notes  []string
 	before string // Larder's output of an earlier run
 
 	engineStart, larderStart string // the saved state that each program finds
@@ -160,7 +129,7 @@ func (c *comparison) compare() {
 	if len(differences) == 0 && got.status == 0 && !c.ReadOnly {
 		differences = c.followUp(got)
 	}
-	c.notes = append(c.notes, settle(c.t, differences, excusesFor(c.situation, want, got), want, got, c.situation))
+	settle(c.t, differences, excusesFor(c.situation, want, got), want, got, c.situation)
 }
 
 // prepare saves the initial state for each program.

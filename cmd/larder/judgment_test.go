@@ -96,21 +96,20 @@ func (p engineRelease) record(t testing.TB, kind, name string) *judgment {
 	return p.first().records(t, kind).byName[name]
 }
 
-// sameAs returns the first release of the engine, if both did the same on record in this situation, perhaps with
-// different requests. Then comparing Larder with one of them is enough.
-func sameAs(t testing.TB, p engineRelease, kind, name string) (first engineRelease, ok bool) {
+// sameAs reports whether the first release of the engine is another one and did the same on record in this situation,
+// perhaps with different requests. Then comparing Larder with that one is enough.
+func sameAs(t testing.TB, p engineRelease, kind, name string) bool {
 	t.Helper()
-	first = p.first()
+	first := p.first()
 	j, theirs := p.record(t, kind, name), first.record(t, kind, name)
 	if first == p || onPath()[p] != "" && (records.on || drawsLive(kind+name)) {
-		return first, false
+		return false
 	}
 	same := func(a, b ran) bool {
 		a.Asks, b.Asks = nil, nil
 		return a.difference(b) == ""
 	}
-	ok = j != nil && theirs != nil && j.Situation == theirs.Situation && slices.EqualFunc(j.Runs, theirs.Runs, same)
-	return first, ok
+	return j != nil && theirs != nil && j.Situation == theirs.Situation && slices.EqualFunc(j.Runs, theirs.Runs, same)
 }
 
 // first returns the first of the [engineReleases] that are releases of the same engine.
