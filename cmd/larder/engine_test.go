@@ -1,60 +1,45 @@
 package main
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"maps"
 	"os"
-	"os/exec"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
-	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/sourcetest"
 )
 
 // What Larder has installed, engines accept as it is: they download nothing and change nothing. That is
-// on record. The engine on PATH also runs the provider.
+// on record.
 
 // A workplace is a root module on a machine of its own, and the programs that run there.
 type workplace struct {
 	ground
-	engine    sources.Engine
-	terraform string // the path of the engine, if it runs
-	judge     *judge // what it does on record, if it doesn't
-	dir       string // the root module's
-	env       []string
+	judge *judge // what the engine does on record
+	dir   string // the root module's
+	env   []string
 }
 
-// newWorkplace makes a workplace for the engine on PATH, whose provider can be run. The methods
-// are lines of a provider_installation block.
-func newWorkplace(t *testing.T, engine sources.Engine, methods ...string) *workplace {
+// newWorkplace makes an empty one for an engine whose runs are on record, under the name of the situation.
+func newWorkplace(t *testing.T, p engineRelease, kind, name string) *workplace {
 	t.Helper()
-	onlyRecorded(t)
-	executable := sourcetest.ReadFile(t, sourcetest.Provider(t))
-	w := &workplace{ground: groundFor(t), engine: engine, terraform: sourcetest.OnPath(t, string(engine))}
-	return w.furnished(string(executable), methods)
+	w := &workplace{ground: groundFor(t), judge: newJudge(t, p, kind, name, nil)}
+	w.dir = w.path("root")
+	return w
 }
 
-// newJudged makes a workplace for an engine whose runs are on record, under the name of the situation.
+// newJudged makes a workplace with a provider. The methods are lines of a provider_installation block.
 func newJudged(t *testing.T, p engineRelease, name string, methods ...string) *workplace {
 	t.Helper()
-	w := &workplace{ground: groundFor(t), engine: p.Engine, judge: newJudge(t, p, "accept", name, nil)}
-	return w.furnished("runs\n", methods)
-}
-
-func (w *workplace) furnished(executable string, methods []string) *workplace {
-	w.t.Helper()
-	w.dir = filepath.Join(w.base, "root")
+	w := newWorkplace(t, p, "accept", name)
 	w.world.Add(widgetDir, "1.2.0", sourcetest.Release{
-		Platforms: []string{runtime.GOOS + "_" + runtime.GOARCH},
+		Platforms: []string{ownPlatform},
 		Protocols: []string{"6.0"},
-		Files:     map[string]string{"terraform-provider-widget_v1.2.0": executable, "LICENSE": "yes\n"},
+		Files:     map[string]string{"terraform-provider-widget_v1.2.0": "runs\n", "LICENSE": "yes\n"},
 	})
 	w.world.Add(widgetDir, "2.0.0-beta1")
 	w.write("root/main.tf", `
@@ -73,53 +58,41 @@ resource "widget_thing" "b" {
   text = data.widget_thing.a.id
 }
 `)
-	w.env = append([]string{"PATH=" + os.Getenv("PATH"), "HOME=" + filepath.Join(w.base, "home")}, w.world.Env(methods...)...)
+	w.configure(methods...)
 	return w
 }
 
-// run runs a program in the root module and returns what it says. Larder runs in a worker, unless it starts a program.
-func (w *workplace) run(env []string, program string, args ...string) (string, error) {
-	if program == "larder" && !slices.Contains(args, "exec") {
-		out, status := workBoth(w.t, w.dir, append(slices.Clone(w.env), env...), args...)
-		if status != 0 {
-			return out, fmt.Errorf("larder %s: exit status %d\n%s", strings.Join(args, " "), status, out)
-		}
-		return out, nil
-	}
-	ctx, cancel := context.WithTimeout(w.t.Context(), time.Minute)
-	defer cancel()
-	cmd := exec.CommandContext(ctx, program, args...)
-	cmd.Dir, cmd.Env = w.dir, append(slices.Clone(w.env), env...)
-	out, err := cmd.CombinedOutput()
-	if err != nil {
-		err = fmt.Errorf("%s %s: %w\n%s", filepath.Base(program), strings.Join(args, " "), err, out)
-	}
-	return string(out), err
+// configure sets the variables, and lines of a provider_installation block.
+func (w *workplace) configure(methods ...string) {
+	w.env = append([]string{"PATH=" + os.Getenv("PATH"), "HOME=" + w.path("home")}, w.world.Env(methods...)...)
 }
 
-// tf runs the engine in the root module and returns its output. It must succeed.
-func (w *workplace) tf(env []string, args ...string) string {
+// ours runs a command of larder for the engine.
+func (w *workplace) ours(env []string, command string, args ...string) (output string, status int) {
 	w.t.Helper()
-	if w.judge == nil {
-		out, err := w.run(env, w.terraform, args...)
-		w.must(err)
-		return out
-	}
-	out, status := w.theirs(env, args...)
-	sourcetest.Require(w.t, status == 0, "%s %s: exit status %d\n%s", w.engine, args, status, out)
-	return out
+	args = append([]string{command, "--engine", string(w.judge.Engine)}, args...)
+	return workBoth(w.t, w.dir, append(slices.Clone(w.env), env...), args...)
 }
 
 // theirs returns what is on record of the engine.
 func (w *workplace) theirs(env []string, args ...string) (output string, status int) {
 	w.t.Helper()
-	return w.judge.run(engineRun{Base: w.base, Dir: w.dir, Env: append(slices.Clone(w.env), env...), Args: args, World: w.world})
+	env = append(slices.Clone(w.env), env...)
+	return w.judge.run(engineRun{Base: w.base, Dir: w.dir, Env: env, Args: args, World: w.world})
+}
+
+// tf runs the engine in the root module and returns its output. It must succeed.
+func (w *workplace) tf(env []string, args ...string) string {
+	w.t.Helper()
+	out, status := w.theirs(env, args...)
+	sourcetest.Require(w.t, status == 0, "%s %s: exit status %d\n%s", w.judge, args, status, out)
+	return out
 }
 
 func (w *workplace) install(env []string, args ...string) string {
 	w.t.Helper()
-	out, err := w.run(env, "larder", append([]string{"install", "--verbose", "--engine", string(w.engine)}, args...)...)
-	w.must(err)
+	out, status := w.ours(env, "install", append(args, "--verbose")...)
+	sourcetest.Require(w.t, status == 0, "larder install %s: exit status %d\n%s", args, status, out)
 	return out
 }
 
@@ -341,7 +314,7 @@ func TestEnginesAgreeWithTheLockFile(t *testing.T) {
 		w.must(json.Unmarshal([]byte(out), &version))
 		want := map[string]string{widgetDir: "1.2.0"}
 		sourcetest.Expect(t, maps.Equal(version.Selections, want), "version finds %v, want %v", version.Selections, want)
-		w.tf(nil, "providers", "lock", "-platform="+runtime.GOOS+"_"+runtime.GOARCH)
+		w.tf(nil, "providers", "lock", "-platform="+ownPlatform)
 		now := w.read(w.lockFile())
 		sourcetest.Expect(t, now == lock, "providers lock makes\n%s\nof\n%s", now, lock)
 	})

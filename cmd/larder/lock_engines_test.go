@@ -106,40 +106,39 @@ func TestLocksAsEitherEngine(t *testing.T) {
 }
 
 func (c lockCase) locks(t *testing.T, p engineRelease) {
-	engine := p.Engine
 	w, flags := newLockWorkplace(t, p, c)
 	c.prepare(w)
-	_, theirStatus := w.theirs(nil, slices.Concat([]string{"providers", "lock"}, flagsFor("-platform=", c.platforms), flags, []string{"-no-color"}, c.args)...)
+	platforms := flagsFor("-platform=", c.platforms)
+	_, theirStatus := w.theirs(nil, slices.Concat([]string{"providers", "lock"}, platforms, flags, []string{"-no-color"}, c.args)...)
 	theirs := w.read(w.lockFile())
 	c.prepare(w)
-	_, ourErr := w.run(nil, "larder", slices.Concat([]string{"lock", "--engine", string(engine)}, flagsFor("--platform=", c.platforms), c.args)...)
+	out, ourStatus := w.ours(nil, "lock", append(flagsFor("--platform=", c.platforms), c.args...)...)
 	ours := w.read(w.lockFile())
 	switch {
 	case (theirStatus != 0) != c.fails:
-		t.Fatalf("%s: exit status %d", engine, theirStatus)
-	case (ourErr != nil) != (c.fails || c.refused):
-		t.Fatalf("larder: %v", ourErr)
-	case c.refused && ours != c.start(engine):
+		t.Fatalf("%s: exit status %d", p, theirStatus)
+	case (ourStatus != 0) != (c.fails || c.refused):
+		t.Fatalf("larder: exit status %d\n%s", ourStatus, out)
+	case c.refused && ours != c.start(p.Engine):
 		t.Errorf("the refused lock file is\n%s", ours)
 	case c.empty && ours == "" && strings.Count(theirs, "\n") == 2:
 	case c.more && strings.Contains(ours, strings.Split(theirs, "\n\n")[1]) && len(ours) > len(theirs):
 	case !c.refused && ours != theirs:
-		t.Errorf("larder locks\n%s\n%s locks\n%s", ours, engine, theirs)
+		t.Errorf("larder locks\n%s\n%s locks\n%s", ours, p, theirs)
 	}
 	_, err := os.Stat(filepath.Join(w.dir, ".terraform", "providers"))
 	sourcetest.Expect(t, err != nil, "something was installed")
 	if c.fails || c.refused || c.noInit || c.empty {
 		return
 	}
-	out := w.init(nil, "-lockfile=readonly")
+	out = w.init(nil, "-lockfile=readonly")
 	sourcetest.Expect(t, !strings.Contains(out, "not updated"), "init has something to add:\n%s", out)
 }
 
 // newLockWorkplace publishes the packages of the cases, and configures the method. It returns the flags of providers
 // lock for this method.
 func newLockWorkplace(t *testing.T, p engineRelease, c lockCase) (w *workplace, flags []string) {
-	w = &workplace{ground: groundFor(t), judge: newJudge(t, p, "lock-cases", c.name, nil), engine: p.Engine}
-	w.dir = filepath.Join(w.base, "root")
+	w = newWorkplace(t, p, "lock-cases", c.name)
 	for _, version := range []string{"1.0.0", "1.1.0", "1.2.0", "2.0.0-beta1"} {
 		w.world.Add("example.test/acme/widget", version, onFour)
 	}
@@ -149,7 +148,7 @@ func newLockWorkplace(t *testing.T, p engineRelease, c lockCase) (w *workplace, 
 		"terraform-provider-roomy_v1.0.0": "runs\n", "docs/": "", "docs/README": "read me\n",
 	}})
 	from := w.place(c.method, w.path("mirror"))
-	w.env = append([]string{"PATH=" + os.Getenv("PATH"), "HOME=" + w.path("home")}, w.world.Env(from.method)...)
+	w.configure(from.method)
 	return w, from.flags
 }
 
@@ -175,7 +174,7 @@ func (c lockCase) prepare(w *workplace) {
 		w.write("root/"+name, c.files[name])
 	}
 	if c.lock != "" {
-		w.write("root/.terraform.lock.hcl", c.start(w.engine))
+		w.write("root/.terraform.lock.hcl", c.start(w.judge.Engine))
 	}
 }
 
