@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -43,7 +44,8 @@ func (m *servedMirror) sync() {
 	opts.Judge.Require = trust.RequireNothing
 	opts.Platforms = append(opts.Platforms, sources.Platform{OS: "darwin", Arch: "arm64"})
 	fetcher := installer.NewFetcher(registry.New(m.client, registry.Options{}), b, m.client, opts)
-	selected, err := fetcher.Select(m.t.Context(), []installer.Want{{Requirement: sources.Requirement{Provider: m.providers[0]}}}, installer.SelectOptions{})
+	want := []installer.Want{{Requirement: sources.Requirement{Provider: m.providers[0]}}}
+	selected, err := fetcher.Select(m.t.Context(), want, installer.SelectOptions{})
 	m.must(err)
 	_, err = fetcher.Fill(m.t.Context(), selected, installer.FillOptions{RequirePlatforms: true})
 	m.must(errors.Join(err, b.Finish(m.t.Context()), b.Close()))
@@ -66,15 +68,23 @@ func (m *servedMirror) installServed() (sources.Verdict, string, error) {
 // before the archive is requested.
 func TestServedEvidenceThatIsWrong(t *testing.T) {
 	const (
-		evidenceDir = ".larder/evidence/" + widgetDir + "/1.0.0/"
-		document    = widgetDir + "/1.0.0.json"
+		evidence        = ".larder/evidence/" + widgetDir + "/1.0.0/"
+		archive         = widgetDir + "/terraform-provider-widget_1.0.0_linux_amd64.zip"
+		document        = widgetDir + "/1.0.0.json"
+		keys, signature = evidence + "keys.json", evidence + "SHA256SUMS.sig"
+		sums, origin    = evidence + "SHA256SUMS", evidence + "origin"
+
+		unknownKey, unsigned = "signed by the unknown key", "not among the signed checksums"
+		badSums              = "checking the mirror's signed checksums: checksums: "
 	)
-	other := newServedMirror(t, sourcetest.Release{Signer: sourcetest.Stranger(), Files: map[string]string{"terraform-provider-widget": "evil"}}, trust.Judge{})
-	edit := func(m *servedMirror, name string, edit func(string) string) {
-		m.write(filepath.Join(m.dir, name), edit(m.read(filepath.Join(m.dir, name))))
+	evil := map[string]string{"terraform-provider-widget": "evil"}
+	other := newServedMirror(t, sourcetest.Release{Signer: sourcetest.Stranger(), Files: evil}, trust.Judge{})
+	type steps []func(*servedMirror)
+	edit := func(name string, edit func(string) string) func(*servedMirror) {
+		return func(m *servedMirror) { m.write(filepath.Join(m.dir, name), edit(m.read(filepath.Join(m.dir, name)))) }
 	}
-	replace := func(m *servedMirror, name string) {
-		edit(m, name, func(string) string { return m.read(filepath.Join(other.dir, name)) })
+	replace := func(name string) func(*servedMirror) {
+		return edit(name, func(string) string { return other.read(filepath.Join(other.dir, name)) })
 	}
 	index := func(m *servedMirror) { // as its owner would who knows nothing of what was there
 		m.remove(filepath.Join(m.dir, ".larder", "known"))
@@ -82,73 +92,50 @@ func TestServedEvidenceThatIsWrong(t *testing.T) {
 		m.must(err)
 		m.must(errors.Join(b.Finish(m.t.Context()), b.Close()))
 	}
+	h1 := regexp.MustCompile(`(?s)(.*)("h1:[^,]*)`) // the last one, of linux_amd64
+	itsH1 := h1.FindStringSubmatch(other.read(filepath.Join(other.dir, document)))[2]
+	noKeys := edit(keys, func(string) string { return "[]" })
+	longer := edit(sums, func(s string) string { return s + strings.Repeat("0", 64) + "  x.zip\n" })
+	ownH1 := edit(document, func(s string) string { return h1.ReplaceAllString(s, "${1}"+itsH1) })
+	unnamed := edit(document, func(s string) string { return strings.Replace(s, `"larder"`, `"other"`, 1) })
+	its := steps{replace(sums), replace(signature), replace(keys), replace(origin), replace(archive), replace(document)}
 	for _, test := range []struct {
 		name     string
-		change   func(*servedMirror)
+		changes  steps
 		verdict  sources.Verdict
 		err      string // empty if it installs with the verdict
 		archives int    // requests
 	}{
-		{"nothing", func(*servedMirror) {}, sources.SignedByHashiCorp, "", 1},
-		{"keys swapped on the server alone", func(m *servedMirror) { replace(m, evidenceDir+"keys.json") }, sources.HashOnly, "", 1},
-		{"keys swapped", func(m *servedMirror) { replace(m, evidenceDir+"keys.json"); index(m) }, 0, "signed by the unknown key", 0},
-		{"no keys", func(m *servedMirror) {
-			edit(m, evidenceDir+"keys.json", func(string) string { return "[]" })
-			index(m)
-		}, 0, "signed by the unknown key", 0},
-		{"signature of another release", func(m *servedMirror) { replace(m, evidenceDir+"SHA256SUMS.sig"); index(m) }, 0, "checking the mirror's signed checksums: checksums: ", 0},
-		{"checksums of another release", func(m *servedMirror) { replace(m, evidenceDir+"SHA256SUMS"); index(m) }, 0, "not among the signed checksums", 0},
-		{"a line added to the checksums", func(m *servedMirror) {
-			edit(m, evidenceDir+"SHA256SUMS", func(s string) string { return s + strings.Repeat("0", 64) + "  x.zip\n" })
-			index(m)
-		}, 0, "checking the mirror's signed checksums: checksums: ", 0},
-		{"another archive, with its own hashes", func(m *servedMirror) {
-			replace(m, widgetDir+"/terraform-provider-widget_1.0.0_linux_amd64.zip")
-			index(m)
-		}, 0, "not among the signed checksums", 0},
-		{"another archive, with the genuine hashes", func(m *servedMirror) {
-			replace(m, widgetDir+"/terraform-provider-widget_1.0.0_linux_amd64.zip")
-		}, 0, "not among the signed checksums", 2},
-		{"another archive, with the genuine zh: and its own h1:", func(m *servedMirror) {
-			h1 := m.read(filepath.Join(other.dir, document))
-			h1 = h1[strings.LastIndex(h1, `"h1:`):]
-			h1 = h1[:strings.Index(h1, ",")]
-			edit(m, document, func(s string) string {
-				at := strings.LastIndex(s, `"h1:`)
-				return s[:at] + h1 + s[at+strings.Index(s[at:], ","):]
-			})
-			replace(m, widgetDir+"/terraform-provider-widget_1.0.0_linux_amd64.zip")
-		}, 0, "not among the signed checksums", 2},
-		{"another archive, with the other publisher's evidence", func(m *servedMirror) {
-			for _, name := range []string{"SHA256SUMS", "SHA256SUMS.sig", "keys.json", "origin"} {
-				replace(m, evidenceDir+name)
-			}
-			replace(m, widgetDir+"/terraform-provider-widget_1.0.0_linux_amd64.zip")
-			replace(m, document)
-		}, sources.MirrorEvidence, "", 1},
-		{"another archive, with its evidence and the genuine keys", func(m *servedMirror) {
-			for _, name := range []string{"SHA256SUMS", "SHA256SUMS.sig"} {
-				replace(m, evidenceDir+name)
-			}
-			replace(m, widgetDir+"/terraform-provider-widget_1.0.0_linux_amd64.zip")
-			index(m)
-		}, 0, "signed by the unknown key", 0},
-		{"evidence not named", func(m *servedMirror) {
-			edit(m, document, func(s string) string { return strings.Replace(s, `"larder"`, `"other"`, 1) })
-		}, sources.HashOnly, "", 1},
+		{"nothing", nil, sources.SignedByHashiCorp, "", 1},
+		{"keys swapped on the server alone", steps{replace(keys)}, sources.HashOnly, "", 1},
+		{"keys swapped", steps{replace(keys), index}, 0, unknownKey, 0},
+		{"no keys", steps{noKeys, index}, 0, unknownKey, 0},
+		{"signature of another release", steps{replace(signature), index}, 0, badSums, 0},
+		{"checksums of another release", steps{replace(sums), index}, 0, unsigned, 0},
+		{"a line added to the checksums", steps{longer, index}, 0, badSums, 0},
+		{"another archive, with its own hashes", steps{replace(archive), index}, 0, unsigned, 0},
+		{"another archive, with the genuine hashes", steps{replace(archive)}, 0, unsigned, 2},
+		{"another archive, with the genuine zh: and its own h1:", steps{ownH1, replace(archive)}, 0, unsigned, 2},
+		{"another archive, with the other publisher's evidence", its, sources.MirrorEvidence, "", 1},
+		{
+			"another archive, with its evidence and the genuine keys",
+			steps{replace(sums), replace(signature), replace(archive), index}, 0, unknownKey, 0,
+		},
+		{"evidence not named", steps{unnamed}, sources.HashOnly, "", 1},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			m := newServedMirror(t, sourcetest.Release{}, trust.Judge{Options: trust.Options{HashiCorpKey: sourcetest.Publisher().Fingerprint()}})
-			test.change(m)
+			judge := trust.Judge{Options: trust.Options{HashiCorpKey: sourcetest.Publisher().Fingerprint()}}
+			m := newServedMirror(t, sourcetest.Release{}, judge)
+			for _, change := range test.changes {
+				change(m)
+			}
 			m.world.Mirror.Forget()
 			verdict, lock, err := m.installServed()
-			switch {
-			case test.err == "" && (err != nil || verdict != test.verdict):
-				t.Errorf("got %s, %v", verdict, err)
-			case test.err == "" && test.verdict == sources.HashOnly && strings.Contains(lock, "zh:"):
-				t.Errorf("locked %s", lock)
-			case test.err != "" && (err == nil || !strings.Contains(err.Error(), test.err)):
-				t.Errorf("got %s, %v, want %s", verdict, err, test.err)
+			if test.err == "" {
+				sourcetest.Expect(t, err == nil && verdict == test.verdict, "got %s, %v", verdict, err)
+				sourcetest.Expect(t, verdict != sources.HashOnly || !strings.Contains(lock, "zh:"), "locked %s", lock)
+			} else {
+				sourcetest.Expect(t, err != nil && strings.Contains(err.Error(), test.err), "got %s, %v", verdict, err)
 			}
 			sourcetest.Equal(t, len(m.world.Mirror.Requests(sourcetest.Archive)), test.archives, "archives were requested")
 		})
