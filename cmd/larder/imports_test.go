@@ -20,130 +20,114 @@ const module = "github.com/larder-cli/larder"
 
 // mayImport lists the packages that each package may import. Dependencies point down only. Tests
 // may also import sourcetest.
-var mayImport = map[string][]string{
-	"sources":                 {},
-	"sources/age":             {"sources", "sources/policy", "sources/seal", "sources/store"},
-	"sources/archive":         {"sources", "sources/archive/inflate", "sources/disk"},
-	"sources/archive/inflate": {},
-	"sources/bucket":          {"sources", "sources/disk", "sources/fetch"},
-	"sources/disk":            {"sources"},
-	"sources/evidence":        {"sources", "sources/disk"},
-	"sources/fetch":           {"sources"},
-	"sources/netmirror":       {"sources", "sources/evidence", "sources/fetch"},
-	"sources/oci":             {"sources", "sources/evidence", "sources/fetch"},
-	"sources/policy":          {"sources"},
-	"sources/registry":        {"sources", "sources/fetch"},
-	"sources/seal":            {"sources", "sources/disk"},
-	"sources/sourcetest":      {"sources", "sources/disk", "sources/evidence"},
-	"sources/staging":         {"sources", "sources/disk"},
-	"sources/store":           {"sources", "sources/archive", "sources/disk", "sources/evidence", "sources/seal", "sources/staging"},
-	"sources/trust":           {"sources", "sources/policy"},
+var mayImport = arrows(`
+sources:
+sources/age: sources sources/{policy,seal,store}
+sources/archive: sources sources/archive/inflate sources/disk
+sources/archive/inflate:
+sources/bucket: sources sources/{disk,fetch}
+sources/disk: sources
+sources/evidence: sources sources/disk
+sources/fetch: sources
+sources/netmirror: sources sources/{evidence,fetch}
+sources/oci: sources sources/{evidence,fetch}
+sources/policy: sources
+sources/registry: sources sources/fetch
+sources/seal: sources sources/disk
+sources/sourcetest: sources sources/{disk,evidence}
+sources/staging: sources sources/disk
+sources/store: sources sources/{archive,disk,evidence,seal,staging}
+sources/trust: sources sources/policy
+fsmirror: sources sources/{disk,evidence}
+fsmirror/builder: sources fsmirror sources/{archive,disk,evidence,seal,staging,store,trust}
+fsmirror/bundle: sources fsmirror sources/{archive,disk,evidence,seal,store,trust} fsmirror/builder
+fsmirror/publish: sources fsmirror sources/{bucket,disk,evidence,fetch,netmirror,oci,store,trust}
+fsmirror/server: sources fsmirror sources/{disk,evidence,fetch,seal,trust}
+fsmirror/legacy: sources fsmirror sources/{archive,disk,evidence}
+fsmirror/server/endpoint: sources sources/disk
+fsmirror/server/metrics: fsmirror/server
+cachedir: sources sources/{archive,disk,evidence,seal,staging,store,trust}
+cachedir/view: sources cachedir sources/disk
+cliconfig: sources sources/{bucket,disk,fetch,oci,policy} cliconfig/{credentials,syntax}
+cliconfig/credentials: sources sources/{disk,oci}
+cliconfig/programs: sources cliconfig
+cliconfig/syntax: sources
+installer: sources sources/{archive,disk,fetch,policy,trust} installer/{acquire,lockfile}
+installer/acquire: sources sources/{archive,disk,fetch,policy,trust}
+installer/datadir: sources sources/disk
+installer/hclfile: sources sources/disk
+installer/lockfile: sources sources/disk installer/hclfile
+installer/modules: sources sources/disk installer/hclfile
+cmd/larder/ui: cliconfig
+cmd/larder/ui/uitest:
+cmd/larder/report/board: cmd/larder/ui sources sources/fetch installer/acquire
+cmd/larder/report/webpage: cmd/larder/{report,ui} sources fsmirror/builder
+cmd/larder/report: cmd/larder/report/board cmd/larder/ui sources cachedir installer sources/{disk,fetch,store}
+	fsmirror/{builder,bundle,legacy,publish,server} installer/acquire
+cmd/larder/line: cmd/larder/{ui,report} sources
+cmd/larder/site: cmd/larder/{report,ui} sources cachedir cliconfig fsmirror installer
+	sources/{age,bucket,disk,fetch,netmirror,oci,policy,registry,seal,store,trust} cliconfig/programs
+	fsmirror/{builder,legacy,publish} installer/{acquire,lockfile,modules}
+cmd/larder/site/sitetest: sources cliconfig sources/sourcetest cmd/larder/{report,site}
+cmd/larder/job: cmd/larder/{report,site,ui} cmd/larder/report/webpage sources cachedir cliconfig fsmirror installer
+	sources/{archive,disk,policy,store} cachedir/view fsmirror/{builder,bundle,publish}
+	installer/{acquire,lockfile,modules}
+cmd/larder/job/ask: cmd/larder/{job,report,site,ui} sources cachedir cliconfig fsmirror installer
+	sources/{archive,disk,evidence,fetch,policy,trust} installer/{acquire,lockfile,modules}
+cmd/larder/job/cache: cmd/larder/{job,report,site,ui} sources cachedir installer sources/{store,trust}
+	fsmirror/bundle
+cmd/larder/job/install: cmd/larder/{job,report,site,ui} sources cachedir cliconfig installer
+	sources/{disk,policy,store} installer/{acquire,lockfile,modules}
+cmd/larder/job/mirror: cmd/larder/{job,report,site,ui} sources cachedir fsmirror installer
+	sources/{archive,disk,evidence,store,trust} fsmirror/{builder,bundle,legacy,publish} installer/{acquire,datadir}
+cmd/larder/job/run: cmd/larder/{job,report,site,ui} sources cliconfig installer sources/{disk,trust} cachedir/view
+	cliconfig/programs installer/{datadir,lockfile,modules}
+cmd/larder/job/serve: cmd/larder/{job,report,site} cmd/larder/report/webpage sources cliconfig fsmirror
+	sources/{disk,evidence,fetch,trust} fsmirror/{builder,server} fsmirror/server/{endpoint,metrics} installer/acquire
+cmd/larder: cmd/larder/{job,line,report,site,ui} cmd/larder/job/{ask,cache,install,mirror,run,serve} sources
+	cachedir cliconfig installer sources/trust cliconfig/programs fsmirror/builder
+`)
 
-	"fsmirror":                 {"sources", "sources/disk", "sources/evidence"},
-	"fsmirror/builder":         {"sources", "sources/archive", "sources/disk", "sources/evidence", "sources/seal", "sources/staging", "sources/store", "sources/trust", "fsmirror"},
-	"fsmirror/bundle":          {"sources", "sources/archive", "sources/disk", "sources/evidence", "sources/seal", "sources/store", "sources/trust", "fsmirror", "fsmirror/builder"},
-	"fsmirror/publish":         {"sources", "sources/bucket", "sources/disk", "sources/evidence", "sources/fetch", "sources/netmirror", "sources/oci", "sources/store", "sources/trust", "fsmirror"},
-	"fsmirror/server":          {"sources", "sources/disk", "sources/evidence", "sources/fetch", "sources/seal", "sources/trust", "fsmirror"},
-	"fsmirror/legacy":          {"sources", "sources/archive", "sources/disk", "sources/evidence", "fsmirror"},
-	"fsmirror/server/endpoint": {"sources", "sources/disk"},
-	"fsmirror/server/metrics":  {"fsmirror/server"},
-	"cachedir":                 {"sources", "sources/archive", "sources/disk", "sources/evidence", "sources/seal", "sources/staging", "sources/store", "sources/trust"},
-	"cachedir/view":            {"sources", "sources/disk", "cachedir"},
-	"cliconfig":                {"sources", "sources/bucket", "sources/disk", "sources/fetch", "sources/oci", "sources/policy", "cliconfig/credentials", "cliconfig/syntax"},
-	"cliconfig/credentials":    {"sources", "sources/disk", "sources/oci"},
-	"cliconfig/programs":       {"sources", "cliconfig"},
-	"cliconfig/syntax":         {"sources"},
-	"installer":                {"sources", "sources/archive", "sources/disk", "sources/fetch", "sources/policy", "sources/trust", "installer/acquire", "installer/lockfile"},
-	"installer/acquire":        {"sources", "sources/archive", "sources/disk", "sources/fetch", "sources/policy", "sources/trust"},
-	"installer/datadir":        {"sources", "sources/disk"},
-	"installer/hclfile":        {"sources", "sources/disk"},
-	"installer/lockfile":       {"sources", "sources/disk", "installer/hclfile"},
-	"installer/modules":        {"sources", "sources/disk", "installer/hclfile"},
-
-	"cmd/larder/ui":             {"cliconfig"},
-	"cmd/larder/ui/uitest":      {},
-	"cmd/larder/report/board":   {"cmd/larder/ui", "sources", "sources/fetch", "installer/acquire"},
-	"cmd/larder/report/webpage": {"cmd/larder/report", "cmd/larder/ui", "sources", "fsmirror/builder"},
-	"cmd/larder/report": { // values: what the packages below know
-		"cmd/larder/report/board", "cmd/larder/ui", "sources", "sources/disk", "sources/fetch", "sources/store",
-		"fsmirror/builder", "fsmirror/bundle", "fsmirror/legacy", "fsmirror/publish", "fsmirror/server", "cachedir", "installer", "installer/acquire",
-	},
-	"cmd/larder/line": {"cmd/larder/ui", "cmd/larder/report", "sources"},
-	"cmd/larder/site": { // this machine and its root modules
-		"cmd/larder/report", "cmd/larder/ui",
-		"sources", "sources/age", "sources/bucket", "sources/disk", "sources/fetch", "sources/netmirror",
-		"sources/oci", "sources/policy", "sources/registry", "sources/seal", "sources/store", "sources/trust",
-		"cachedir", "cliconfig", "cliconfig/programs", "fsmirror", "fsmirror/builder", "fsmirror/legacy",
-		"fsmirror/publish", "installer", "installer/acquire", "installer/lockfile", "installer/modules",
-	},
-	"cmd/larder/site/sitetest": {"sources", "sources/sourcetest", "cmd/larder/report", "cmd/larder/site", "cliconfig"},
-	"cmd/larder/job": { // what jobs share
-		"cmd/larder/report", "cmd/larder/report/webpage", "cmd/larder/site", "cmd/larder/ui",
-		"sources", "sources/archive", "sources/disk", "sources/policy", "sources/store",
-		"cachedir", "cachedir/view", "cliconfig", "fsmirror", "fsmirror/builder", "fsmirror/bundle",
-		"fsmirror/publish", "installer", "installer/acquire", "installer/lockfile", "installer/modules",
-	},
-	"cmd/larder/job/ask": {
-		"cmd/larder/job", "cmd/larder/report", "cmd/larder/site", "cmd/larder/ui",
-		"sources", "sources/archive", "sources/disk", "sources/evidence", "sources/fetch", "sources/policy",
-		"sources/trust",
-		"cachedir", "cliconfig", "fsmirror", "installer", "installer/acquire", "installer/lockfile",
-		"installer/modules",
-	},
-	"cmd/larder/job/cache": {
-		"cmd/larder/job", "cmd/larder/report", "cmd/larder/site", "cmd/larder/ui",
-		"sources", "sources/store", "sources/trust",
-		"cachedir", "fsmirror/bundle", "installer",
-	},
-	"cmd/larder/job/install": {
-		"cmd/larder/job", "cmd/larder/report", "cmd/larder/site", "cmd/larder/ui",
-		"sources", "sources/disk", "sources/policy", "sources/store",
-		"cachedir", "cliconfig", "installer", "installer/acquire", "installer/lockfile", "installer/modules",
-	},
-	"cmd/larder/job/mirror": {
-		"cmd/larder/job", "cmd/larder/report", "cmd/larder/site", "cmd/larder/ui",
-		"sources", "sources/archive", "sources/disk", "sources/evidence", "sources/store", "sources/trust",
-		"cachedir", "fsmirror", "fsmirror/builder", "fsmirror/bundle", "fsmirror/legacy", "fsmirror/publish",
-		"installer", "installer/acquire", "installer/datadir",
-	},
-	"cmd/larder/job/run": {
-		"cmd/larder/job", "cmd/larder/report", "cmd/larder/site", "cmd/larder/ui",
-		"sources", "sources/disk", "sources/trust",
-		"cachedir/view", "cliconfig", "cliconfig/programs", "installer", "installer/datadir", "installer/lockfile", "installer/modules",
-	},
-	"cmd/larder/job/serve": {
-		"cmd/larder/job", "cmd/larder/report", "cmd/larder/report/webpage", "cmd/larder/site",
-		"sources", "sources/disk", "sources/evidence", "sources/fetch", "sources/trust",
-		"cliconfig", "fsmirror", "fsmirror/builder", "fsmirror/server", "fsmirror/server/endpoint",
-		"fsmirror/server/metrics", "installer/acquire",
-	},
-	"cmd/larder": { // flags and requests
-		"cmd/larder/job", "cmd/larder/job/ask", "cmd/larder/job/cache", "cmd/larder/job/install", "cmd/larder/job/mirror",
-		"cmd/larder/job/run", "cmd/larder/job/serve", "cmd/larder/line", "cmd/larder/report", "cmd/larder/site", "cmd/larder/ui",
-		"sources", "sources/trust",
-		"cachedir", "cliconfig", "cliconfig/programs", "fsmirror/builder", "installer",
-	},
+// arrows reads a list of packages, each with those that it may import. Names that begin alike are in braces.
+func arrows(text string) map[string][]string {
+	all := map[string][]string{}
+	for line := range strings.Lines(strings.ReplaceAll(strings.TrimSpace(text), "\n\t", " ")) {
+		pkg, words, _ := strings.Cut(line, ":")
+		all[pkg] = nil
+		for _, word := range strings.Fields(words) {
+			parent, names, _ := strings.Cut(strings.TrimSuffix(word, "}"), "{")
+			for name := range strings.SplitSeq(names, ",") {
+				all[pkg] = append(all[pkg], parent+name)
+			}
+		}
+	}
+	return all
 }
 
 // forTests are packages that only tests may import.
-var forTests = map[string]bool{"sources/sourcetest": true, "cmd/larder/ui/uitest": true, "cmd/larder/site/sitetest": true}
+var forTests = []string{"sources/sourcetest", "cmd/larder/ui/uitest", "cmd/larder/site/sitetest"}
 
 // doors are the packages that may import each library. They translate its errors into larder's
 // words. The Go project's own libraries, golang.org/x/..., have no such limit.
 var doors = map[string][]string{
-	"github.com/ProtonMail/go-crypto":        {"sources/trust", "sources/sourcetest"},
-	"github.com/VictoriaMetrics/metrics":     {"fsmirror/server/metrics"},
-	"github.com/adrg/xdg":                    {"cliconfig", "cmd/larder"}, // the latter in a test, whose environment changes
-	"github.com/apparentlymart/go-versions":  {"sources"},                 // tests hold ours against it
-	"github.com/gofrs/flock":                 {"cachedir"},                // tests lock as other programs do
-	"github.com/hashicorp/go-version":        {"sources"},
-	"github.com/hashicorp/hcl/hcl":           {"cliconfig/syntax"},
-	"github.com/hashicorp/hcl/json":          {"cliconfig/syntax"},
-	"github.com/hashicorp/hcl/v2":            {"installer/hclfile", "installer/lockfile", "installer/modules", "sources/oci"}, // a template
+	"github.com/ProtonMail/go-crypto":       {"sources/trust", "sources/sourcetest"},
+	"github.com/VictoriaMetrics/metrics":    {"fsmirror/server/metrics"},
+	"github.com/adrg/xdg":                   {"cliconfig", "cmd/larder"}, // the latter in tests that change variables
+	"github.com/apparentlymart/go-versions": {"sources"},                 // tests hold ours against it
+	"github.com/gofrs/flock":                {"cachedir"},                // tests lock as other programs do
+	"github.com/hashicorp/go-version":       {"sources"},
+	"github.com/hashicorp/hcl/hcl":          {"cliconfig/syntax"},
+	"github.com/hashicorp/hcl/json":         {"cliconfig/syntax"},
+	"github.com/hashicorp/hcl/v2": {
+		"installer/hclfile", "installer/lockfile", "installer/modules", "sources/oci",
+	},
 	"github.com/hashicorp/terraform-svchost": {"sources"},
 	"github.com/klauspost/compress":          {"sources/archive/inflate"},
 	"github.com/minio/minio-go":              {"sources/bucket"},
-	"github.com/rogpeppe/go-internal":        {"cliconfig", "cmd/larder", "cmd/larder/job/install", "cmd/larder/site", "cmd/larder/site/sitetest", "installer/modules"}, // tests as archives, and diffs
+	"github.com/rogpeppe/go-internal": { // tests as archives, and diffs
+		"cliconfig", "cmd/larder", "cmd/larder/job/install", "cmd/larder/site",
+		"cmd/larder/site/sitetest", "installer/modules",
+	},
 	"github.com/urfave/cli":                  {"cmd/larder/line"},
 	"github.com/mattn/go-shellwords":         {"cliconfig", "cliconfig/programs"}, // what engines use, in their version
 	"github.com/zclconf/go-cty":              {"installer/lockfile", "installer/modules", "sources/oci"},
@@ -179,7 +163,7 @@ func TestArrowsPointDown(t *testing.T) {
 		known, ok := mayImport[f.pkg]
 		sourcetest.Require(t, ok, "%s: package is not in mayImport", f.path)
 		if f.test {
-			known = append(slices.Clone(known), f.pkg, "sources/sourcetest", "cmd/larder/ui/uitest", "cmd/larder/site/sitetest")
+			known = slices.Concat(known, forTests, []string{f.pkg})
 			switch f.pkg {
 			case "cmd/larder": // tests of the program are about all of it
 				known = slices.Collect(maps.Keys(mayImport))
@@ -215,7 +199,7 @@ func TestLibrariesComeInByTheirDoors(t *testing.T) {
 
 func TestOnlyTheCommandPrintsAndOnlyCLIConfigReadsTheEnvironment(t *testing.T) {
 	for _, f := range goFiles(t) {
-		if f.test || forTests[f.pkg] {
+		if f.test || slices.Contains(forTests, f.pkg) {
 			continue
 		}
 		for _, name := range f.selectors() {
@@ -229,23 +213,24 @@ func TestOnlyTheCommandPrintsAndOnlyCLIConfigReadsTheEnvironment(t *testing.T) {
 	}
 }
 
-// changes are the functions that change files or open them, by package. Those of os that open files wait for a pipe at the
-// path; its ReadDir doesn't.
+// changes are the functions that change files or open them, by package. Those of os that open files wait for a pipe at
+// the path; its ReadDir doesn't.
 var changes = map[string]string{
-	"os": "Chmod Chown Chtimes Create CreateTemp Lchown Link Mkdir MkdirAll MkdirTemp Open OpenFile OpenInRoot OpenRoot ReadFile Remove RemoveAll Rename Symlink Truncate WriteFile",
-
-	"syscall": "Chmod Creat Link Mkdir Mkfifo Mknod Mount Open Rename Rmdir Symlink Truncate Unlink Unmount Utimes UtimesNano",
-
-	"unix": "Chmod Creat Fchmodat IoctlFileClone IoctlFileCloneRange Link Linkat Mkdir Mkdirat Mkfifo Mkfifoat Mknod Mknodat Mount Open Openat Openat2 " +
-		"Rename Renameat Renameat2 RenameatxNp RenamexNp Rmdir Symlink Symlinkat Truncate Unlink Unlinkat Unmount Utimes UtimesNano UtimesNanoAt",
-
-	"windows": "CreateDirectory CreateHardLink CreateSymbolicLink DeleteFile MoveFile MoveFileEx RemoveDirectory Rename Rmdir SetFileAttributes Unlink",
+	"os": `Chmod Chown Chtimes Create CreateTemp Lchown Link Mkdir MkdirAll MkdirTemp Open OpenFile OpenInRoot OpenRoot
+		ReadFile Remove RemoveAll Rename Symlink Truncate WriteFile`,
+	"syscall": `Chmod Creat Link Mkdir Mkfifo Mknod Mount Open Rename Rmdir Symlink Truncate Unlink Unmount Utimes
+		UtimesNano`,
+	"unix": `Chmod Creat Fchmodat IoctlFileClone IoctlFileCloneRange Link Linkat Mkdir Mkdirat Mkfifo Mkfifoat Mknod
+		Mknodat Mount Open Openat Openat2 Rename Renameat Renameat2 RenameatxNp RenamexNp Rmdir Symlink Symlinkat Truncate Unlink
+		Unlinkat Unmount Utimes UtimesNano UtimesNanoAt`,
+	"windows": `CreateDirectory CreateHardLink CreateSymbolicLink DeleteFile MoveFile MoveFileEx RemoveDirectory Rename
+		Rmdir SetFileAttributes Unlink`,
 }
 
 // Files are changed and opened by sources/disk, which never waits, except those of the system.
 func TestOnlyDiskChangesFiles(t *testing.T) {
 	for _, f := range goFiles(t) {
-		if f.test || f.pkg == "sources/disk" || forTests[f.pkg] {
+		if f.test || f.pkg == "sources/disk" || slices.Contains(forTests, f.pkg) {
 			continue
 		}
 		for _, selector := range f.selectors() {
@@ -273,7 +258,7 @@ var asking = map[string]string{
 func TestSystemsDifferInFewPackages(t *testing.T) {
 	asked := map[string]bool{}
 	for _, f := range goFiles(t) {
-		if f.test || f.pkg == "sources/disk" || strings.HasPrefix(f.pkg, "cliconfig") || forTests[f.pkg] {
+		if f.test || f.pkg == "sources/disk" || strings.HasPrefix(f.pkg, "cliconfig") || slices.Contains(forTests, f.pkg) {
 			continue
 		}
 		if slices.Contains(f.selectors(), "runtime.GOOS") {
@@ -335,7 +320,9 @@ func goFiles(t *testing.T) []goFile {
 		if err != nil {
 			return err
 		}
-		if base := entry.Name(); entry.IsDir() && name != root && (base == "testdata" || base == "scripts" || base[0] == '.' || base[0] == '_') {
+		base := entry.Name()
+		others := base == "testdata" || base == "scripts" || base[0] == '.' || base[0] == '_'
+		if entry.IsDir() && name != root && others {
 			return fs.SkipDir
 		}
 		if entry.IsDir() || filepath.Ext(name) != ".go" {
