@@ -54,10 +54,12 @@ func TestEmptyValuesAreRefused(t *testing.T) {
 		var stdout, stderr bytes.Buffer
 		status := runLine(t.Context(), append([]string{"larder"}, args...), &stdout, &stderr)
 		sourcetest.Equal(t, status, exitUsage, strings.Join(args, " "))
-		sourcetest.Expect(t, strings.HasPrefix(stderr.String(), "larder: error: "+want), "%q: larder prints\n%s", args, stderr.String())
+		told := strings.HasPrefix(stderr.String(), "larder: error: "+want)
+		sourcetest.Expect(t, told, "%q: larder prints\n%s", args, stderr.String())
 	}
 	for _, c := range commandTree().All() {
-		words := append(strings.Fields(c.Path), slices.Repeat([]string{"x"}, max(c.Least, map[bool]int{c.Passes: 1}[true]))...)
+		least := max(c.Least, map[bool]int{c.Passes: 1}[true])
+		words := append(strings.Fields(c.Path), slices.Repeat([]string{"x"}, least)...)
 		if len(c.Commands) > 0 || slices.Contains([]string{"help", "completion", "version"}, c.Path) {
 			continue
 		}
@@ -111,21 +113,24 @@ func TestSuggestions(t *testing.T) {
 }
 
 func TestParseSize(t *testing.T) {
-	for text, want := range map[string]int64{
+	parses(t, line.ParseSize, map[string]int64{
 		"20G": 20e9, "1.5gb": 1.5e9, "512MiB": 512 << 20, "2Ti": 2 << 40, "7": 0, "7B": 7, "1k": 1000,
 		"": 0, "0": 0, "-1G": 0, "G": 0, "1X": 0, "1GG": 0, "NaN": 0, "Inf": 0, "1e30": 0, "0.1": 0,
-	} {
-		got, err := line.ParseSize(text)
-		sourcetest.Expect(t, got == want && (err == nil) == (want > 0), "%q is %d, %v; want %d", text, got, err, want)
-	}
+	})
 }
 
 func TestParseAge(t *testing.T) {
-	for text, want := range map[string]time.Duration{
+	parses(t, line.ParseAge, map[string]time.Duration{
 		"30d": 30 * 24 * time.Hour, "2w": 14 * 24 * time.Hour, "90m": 90 * time.Minute, "1h30m": 90 * time.Minute,
 		"": 0, "d": 0, "0d": 0, "-1d": 0, "30": 0, "1.5d": 0, "99999999d": 0, "-2h": 0,
-	} {
-		got, err := line.ParseAge(text)
-		sourcetest.Expect(t, got == want && (err == nil) == (want > 0), "%q is %s, %v; want %s", text, got, err, want)
+	})
+}
+
+// parses checks the results for texts. For what is no number above zero there is an error.
+func parses[N ~int64](t *testing.T, parse func(string) (N, error), wants map[string]N) {
+	t.Helper()
+	for text, want := range wants {
+		got, err := parse(text)
+		sourcetest.Expect(t, got == want && (err == nil) == (want > 0), "%q is %v, %v; want %v", text, got, err, want)
 	}
 }

@@ -4,27 +4,15 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strings"
 	"testing"
 
 	"github.com/rogpeppe/go-internal/txtar"
 
-	"github.com/larder-cli/larder/cmd/larder/job/install"
 	"github.com/larder-cli/larder/sources/sourcetest"
 )
 
-// The guide has all rules of check, whose names are permanent.
-func TestGuideListsCheckRules(t *testing.T) {
-	guide := document(t, "docs/ci.md")
-	rows := ""
-	for _, r := range install.CheckRules {
-		rows += "| `" + r.ID + "` | " + r.Does + " |\n"
-	}
-	sourcetest.Expect(t, strings.Contains(guide, "\n### Rules of `larder check`\n\n| rule | problem |\n| --- | --- |\n"+rows+"\n"), "docs/ci.md has other rules than\n%s", rows)
-}
-
-// The SARIF documents in stories follow the schema of OASIS, whose terms don't allow a copy here. LARDER_SARIF_SCHEMA is its path, and
-// python3 needs the package jsonschema.
+// The SARIF documents in stories follow the schema of OASIS, whose terms don't allow a copy here. LARDER_SARIF_SCHEMA is
+// its path, and python3 needs the package jsonschema.
 func TestSARIFFollowsSchema(t *testing.T) {
 	schema := os.Getenv("LARDER_SARIF_SCHEMA")
 	if schema == "" {

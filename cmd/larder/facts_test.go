@@ -12,39 +12,39 @@ import (
 	"golang.org/x/mod/modfile"
 	"golang.org/x/mod/zip"
 
+	"github.com/larder-cli/larder/cmd/larder/job/install"
 	"github.com/larder-cli/larder/sources/sourcetest"
 )
 
-// Documents list exactly what the code has.
+// Documents list exactly what the code has: exit statuses, variables of global flags, the rules of check, whose names are
+// permanent, and the releases that Larder is compared with.
 func TestDocumentsAgreeWithTheCode(t *testing.T) {
 	var statuses []string
 	for _, s := range exitStatuses {
 		statuses = append(statuses, fmt.Sprintf("%d %s", s.Status, s.Meaning))
 	}
-	if ci := document(t, "docs/ci.md"); !strings.Contains(ci, "\n## Exit status\n\n"+strings.Join(statuses, ", ")+".\n") {
-		t.Errorf("docs/ci.md does not list the exit statuses %q", statuses)
-	}
-}
-
-// Documents name the releases that Larder is compared with.
-func TestDocumentsNameTheEngines(t *testing.T) {
-	for _, p := range engineReleases {
-		if !p.complete() {
-			continue
-		}
-		for _, name := range []string{"README.md", "docs/deviations.md", "docs/support.md"} {
-			sourcetest.Expect(t, strings.Contains(document(t, name), p.Version), "%s doesn't name %s", name, p)
-		}
-	}
-}
-
-// The documents list the variables of all global flags.
-func TestVariablesOfFlagsAreDocumented(t *testing.T) {
-	table := "| flag | variable |\n| --- | --- |\n"
+	variables := "| flag | variable |\n| --- | --- |\n"
 	for _, f := range globalFlags() {
-		table += "| `" + f.Written() + "` | `" + f.Variable + "` |\n"
+		variables += "| `" + f.Written() + "` | `" + f.Variable + "` |\n"
 	}
-	sourcetest.Expect(t, strings.Contains(document(t, "docs/configuration.md"), table), "docs/configuration.md does not contain the table\n%s", table)
+	rules := "\n### Rules of `larder check`\n\n| rule | problem |\n| --- | --- |\n"
+	for _, r := range install.CheckRules {
+		rules += "| `" + r.ID + "` | " + r.Does + " |\n"
+	}
+	has := func(name, text string) {
+		t.Helper()
+		sourcetest.Expect(t, strings.Contains(document(t, name), text), "%s does not contain\n%s", name, text)
+	}
+	has("docs/ci.md", "\n## Exit status\n\n"+strings.Join(statuses, ", ")+".\n")
+	has("docs/ci.md", rules+"\n")
+	has("docs/configuration.md", variables)
+	for _, p := range engineReleases {
+		for _, name := range []string{"README.md", "docs/deviations.md", "docs/support.md"} {
+			if p.complete() {
+				has(name, p.Version)
+			}
+		}
+	}
 }
 
 // A module with any of these can't be installed by go install PATH@VERSION.

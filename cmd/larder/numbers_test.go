@@ -18,7 +18,6 @@ type shown struct {
 	Size, Prunable, Freed, Bytes         int64
 	Provider, Version, Platform, Verdict string
 	Roots                                any
-	Changed                              bool
 }
 
 func (s shown) id() string { return strings.Join([]string{s.Provider, s.Version, s.Platform}, " ") }
