@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net/http"
 	"os"
-	"path/filepath"
 	"runtime"
 	"slices"
 	"strings"
@@ -42,18 +41,15 @@ type machineOnline struct {
 func newMachine(t *testing.T, n int, size int64) *machineOnline {
 	t.Helper()
 	m := &machineOnline{ground: groundFor(t)}
+	r := sourcetest.Release{Platforms: []string{"linux_amd64", "darwin_arm64"}, Size: size}
 	for i := range n {
-		m.add(fmt.Sprintf("example.test/acme/widget%d", i), sourcetest.Release{Platforms: []string{"linux_amd64", "darwin_arm64"}, Size: size})
+		address := fmt.Sprintf("example.test/acme/widget%d", i)
+		m.world.Add(address, "1.0.0", r)
+		m.providers = append(m.providers, sourcetest.Address(t, address))
 	}
 	m.options.Platforms = []sources.Platform{{OS: "linux", Arch: "amd64"}}
 	m.connect(fetch.Options{Timeout: 20 * time.Second})
 	return m
-}
-
-// add publishes a provider that the root module needs.
-func (m *machineOnline) add(address string, r sourcetest.Release) {
-	m.world.Add(address, "1.0.0", r)
-	m.providers = append(m.providers, sourcetest.Address(m.t, address))
 }
 
 // connect replaces the client by one with other options.
@@ -96,28 +92,24 @@ func (m *machineOnline) transport(timeout time.Duration, http1 bool) *http.Trans
 	return t
 }
 
-// install installs all providers, from the registries or from what is here.
+// install installs all providers from the registries.
 func (m *machineOnline) install(ctx context.Context) error {
 	m.t.Helper()
-	_, err := m.installFrom(ctx, registry.New(m.client, registry.Options{}), m.base)
-	return err
-}
-
-// installFrom installs all providers from a source, into a directory.
-func (m *machineOnline) installFrom(ctx context.Context, from sources.Source, dir string) (*installer.Result, error) {
-	m.t.Helper()
-	root := installer.Root{Dir: dir, DataDir: filepath.Join(dir, ".terraform")}
+	root := installer.Root{Dir: m.base, DataDir: m.path(".terraform")}
 	for i, p := range m.providers {
-		root.Requirements = append(root.Requirements, sources.Requirement{Provider: p, From: []sources.Origin{{File: "main.tf", Line: i + 1}}})
+		from := []sources.Origin{{File: "main.tf", Line: i + 1}}
+		root.Requirements = append(root.Requirements, sources.Requirement{Provider: p, From: from})
 	}
 	var problems sources.Diagnostics
-	root.Lock, problems = lockfile.Read(filepath.Join(dir, lockfile.Name))
+	root.Lock, problems = lockfile.Read(m.path(lockfile.Name))
 	m.must(problems.Err())
 	warn := func(err error) { m.t.Errorf("warned: %v", err) }
-	cache, err := cachedir.Open(filepath.Join(dir, "cache"), cachedir.Options{Judge: m.options.Judge, Warn: warn})
+	cache, err := cachedir.Open(m.path("cache"), cachedir.Options{Warn: warn})
 	m.must(err)
 	defer cache.Close()
-	return installer.New(sources.NewMulti([]sources.Method{{Source: from}}), cache, m.client, m.options).Install(ctx, root)
+	from := sources.NewMulti([]sources.Method{{Source: registry.New(m.client, registry.Options{})}})
+	_, err = installer.New(from, cache, m.client, m.options).Install(ctx, root)
+	return err
 }
 
 func (m *machineOnline) nothingInstalled() {
@@ -176,8 +168,9 @@ func TestEachRequestIsTriedAgain(t *testing.T) {
 				}
 				got := m.count(kind)
 				sourcetest.Expect(t, got == test.asked, "%s: asked %d times (%v), want %d", test.fault, got, err, test.asked)
-				if f.RetryAfter == "7" && (len(m.slept) < 2 || slices.Min(m.slept) < 6*time.Second || slices.Max(m.slept) > 8*time.Second) {
-					t.Errorf("%s: waited %v", test.fault, m.slept)
+				if f.RetryAfter == "7" {
+					right := len(m.slept) >= 2 && slices.Min(m.slept) >= 6*time.Second && slices.Max(m.slept) <= 8*time.Second
+					sourcetest.Expect(t, right, "%s: waited %v", test.fault, m.slept)
 				}
 			}
 		})
@@ -270,7 +263,8 @@ func (m *machineOnline) closed(what string, goroutines, files int) {
 		time.Sleep(10 * time.Millisecond)
 	}
 	buf := make([]byte, 1<<20)
-	m.t.Errorf("%s: %d goroutines and %d files before, %d and %d after:\n%s", what, goroutines, files, g, f, buf[:runtime.Stack(buf, true)])
+	m.t.Errorf("%s: %d goroutines and %d files before, %d and %d after:\n%s",
+		what, goroutines, files, g, f, buf[:runtime.Stack(buf, true)])
 }
 
 // An install leaves nothing open, even after errors.
@@ -294,16 +288,15 @@ func TestNothingLeaks(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		if test.cancel {
 			go func() {
-				for m.count(sourcetest.Archive) < 3 && m.count(sourcetest.Versions) < 10 || m.count(sourcetest.Archive) < 3 && test.fault.Stall > 0 {
+				for m.count(sourcetest.Archive) < 3 && (m.count(sourcetest.Versions) < 10 || test.fault.Stall > 0) {
 					time.Sleep(time.Millisecond)
 				}
 				cancel()
 			}()
 		}
 		err := m.install(ctx)
-		if (err == nil) != (test.name == "success" || test.name == "resets") || test.cancel && !errors.Is(err, context.Canceled) {
-			t.Errorf("%s: got %v", test.name, err)
-		}
+		right := (err == nil) == (test.name == "success" || test.name == "resets")
+		sourcetest.Expect(t, right && (!test.cancel || errors.Is(err, context.Canceled)), "%s: got %v", test.name, err)
 		cancel()
 		m.closed(test.name, goroutines, files)
 	}
