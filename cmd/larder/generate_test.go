@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
+	"path"
 	"slices"
 	"sort"
 	"strings"
@@ -62,9 +63,9 @@ func some[T any](g *generator, list []T, most int) []T {
 func one[T any](g *generator, list ...T) T { return list[g.IntN(len(list))] }
 
 var addresses = []string{
-	"registry.terraform.io/hashicorp/alpha", "registry.terraform.io/hashicorp/beta-two", "registry.terraform.io/acme/widget",
-	"registry.terraform.io/acme/gadget", "example.test/acme/widget", "example.test/übung/x1", "испытание.test/acme/widget",
-	"example.test:8443/acme/widget", "{registry}/acme/gizmo",
+	"registry.terraform.io/hashicorp/alpha", "registry.terraform.io/hashicorp/beta-two",
+	"registry.terraform.io/acme/widget", "registry.terraform.io/acme/gadget", "example.test/acme/widget",
+	"example.test/übung/x1", "испытание.test/acme/widget", "example.test:8443/acme/widget", "{registry}/acme/gizmo",
 }
 
 var versionNumbers = []string{
@@ -111,7 +112,8 @@ func (g *generator) release(provider, version string) published {
 		r.Contents = one(g, append(slices.Clone(looks), looks[:7]...)...)
 	}
 	if g.in(10) {
-		r.Protocols = one(g, []string{"6.0"}, []string{"4.0", "5.1"}, []string{"4.0"}, []string{"99.0"}, nil, []string{"6"}, []string{"7.0", "garbage"})
+		r.Protocols = one(g, []string{"6.0"}, []string{"4.0", "5.1"}, []string{"4.0"}, []string{"99.0"}, nil,
+			[]string{"6"}, []string{"7.0", "garbage"})
 	}
 	if g.in(14) {
 		r.Signing = one(g, "unknown key", "no keys", "second key", "expired key", "revoked key", "broken", "no key")
@@ -137,13 +139,17 @@ func (g *generator) release(provider, version string) published {
 }
 
 var constraints = []string{
-	"", "", "", ">= 1.0", ">= 0.1", "~> 1.0", "~> 1", "~> 1.2.0", "= 1.0.0", "1.2.0", "< 2.0", "<= 1.2", "> 1.0.0", "!= 1.2.0", "!= 1.10.0",
-	">= 1.0, < 2.0", ">= 1.0 , != 1.0.1", "1", "~> 0", "1.0.0-beta1", "= 2.0.0-rc.1", ">= 1.0.0-beta1", "2.1.0+build.5", "0.0.0",
-	">= 0.0.0", "~> 2.0", "01.02.03", "!= 2.0.0-rc.1", ">= 2.0.0-rc.1, 2.0.0-rc.1", "~> 3", ">=1.0", "=1.2.3", "<10", "0.0.0-a", "> 3.0.0",
-	">= 1.0.0, >= 1.0.0, < 9", "~> 1.0-beta", "1.0.0+x", ">= 2.1.0+other", "~> 0.9", "1.3.0-alpha.1, < 2",
+	"", "", "", ">= 1.0", ">= 0.1", "~> 1.0", "~> 1", "~> 1.2.0", "= 1.0.0", "1.2.0", "< 2.0", "<= 1.2", "> 1.0.0",
+	"!= 1.2.0", "!= 1.10.0", ">= 1.0, < 2.0", ">= 1.0 , != 1.0.1", "1", "~> 0", "1.0.0-beta1", "= 2.0.0-rc.1",
+	">= 1.0.0-beta1", "2.1.0+build.5", "0.0.0", ">= 0.0.0", "~> 2.0", "01.02.03", "!= 2.0.0-rc.1",
+	">= 2.0.0-rc.1, 2.0.0-rc.1", "~> 3", ">=1.0", "=1.2.3", "<10", "0.0.0-a", "> 3.0.0", ">= 1.0.0, >= 1.0.0, < 9",
+	"~> 1.0-beta", "1.0.0+x", ">= 2.1.0+other", "~> 0.9", "1.3.0-alpha.1, < 2",
 }
 
-var badConstraints = []string{">=  1.0", "v1.0", "1.2.3.4", " ", ">= 1.0,", "latest", "1.x", "~> 1.0 beta", "=> 1", ">= 1.0 < 2", "^1.0", "1.0.0beta1", ">= v1"}
+var badConstraints = []string{
+	">=  1.0", "v1.0", "1.2.3.4", " ", ">= 1.0,", "latest", "1.x", "~> 1.0 beta", "=> 1", ">= 1.0 < 2", "^1.0",
+	"1.0.0beta1", ">= v1",
+}
 
 func (g *generator) constraint(provider string) string {
 	meant := g.meant[provider]
@@ -158,7 +164,8 @@ func (g *generator) constraint(provider string) string {
 	numbers, _, _ := strings.Cut(meant, "+")
 	major, rest, _ := strings.Cut(numbers, ".")
 	minor, _, _ := strings.Cut(rest, ".")
-	return one(g, "", "", meant, "="+meant, ">= "+numbers, "<="+meant, "~> "+major+"."+minor, "~> "+numbers, ">= "+major, "!= 99.1.0", "< 99", ">= 0.0.1, != 7")
+	return one(g, "", "", meant, "="+meant, ">= "+numbers, "<="+meant, "~> "+major+"."+minor, "~> "+numbers, ">= "+major,
+		"!= 99.1.0", "< 99", ">= 0.0.1, != 7")
 }
 
 // A moduleText is a module being written: its files by name.
@@ -181,7 +188,8 @@ func (g *generator) requirements() {
 		dirs = append(dirs, "work/one/two")
 	}
 	if g.in(60) {
-		g.Files["work/.terraform/modules/modules.json"] = `{"Modules":[{"Key":"","Source":"","Dir":"."},{"Key":"m","Source":"./old","Dir":"old"},{"Key":"gone","Source":"./gone","Dir":"gone"}]}`
+		g.Files["work/.terraform/modules/modules.json"] = `{"Modules":[{"Key":"","Source":"","Dir":"."},` +
+			`{"Key":"m","Source":"./old","Dir":"old"},{"Key":"gone","Source":"./gone","Dir":"gone"}]}`
 	}
 	for i, dir := range dirs {
 		m := moduleText{}
@@ -191,9 +199,10 @@ func (g *generator) requirements() {
 		}
 		g.module(m, providers)
 		if i+1 < len(dirs) {
-			fmt.Fprintf(m.file("main.tf"), "module \"m\" {\n  source = %q\n}\n", "./"+strings.TrimPrefix(dirs[i+1], dir+"/"))
+			below := strings.TrimPrefix(dirs[i+1], dir)
+			fmt.Fprintf(m.file("main.tf"), "module \"m\" {\n  source = %q\n}\n", "."+below)
 			if g.in(4) {
-				fmt.Fprintf(m.file("main.tf"), "module \"n\" {\n  source = %q\n}\n", "../"+dir[strings.LastIndexByte(dir, '/')+1:]+"/"+strings.TrimPrefix(dirs[i+1], dir+"/"))
+				fmt.Fprintf(m.file("main.tf"), "module \"n\" {\n  source = %q\n}\n", "../"+path.Base(dir)+below)
 			}
 		}
 		m.file("main.tf")
@@ -218,20 +227,32 @@ func (g *generator) requirements() {
 // aliases writes a module that takes two configurations of a provider, and a call that passes them.
 func (g *generator) aliases() {
 	provider := one(g, g.providers...)
-	required := func(more string) string {
-		return fmt.Sprintf("terraform {\n  required_providers {\n    z = {\n      source = %q\n%s%s    }\n  }\n}\n", g.spelled(provider), g.version(provider, "      "), more)
-	}
-	g.Files["work/aliased/main.tf"] = required("      configuration_aliases = [z.a, z.b]\n") + "resource \"z_thing\" \"x\" {\n  provider = z.a\n}\n"
-	g.Files["work/aliases.tf"] = required("") + "provider \"z\" {\n  alias = \"a\"\n}\nprovider \"z\" {\n  alias = \"b\"\n}\n" +
+	g.Files["work/aliased/main.tf"] = requiredIn(g.entry("z", provider, "      configuration_aliases = [z.a, z.b]\n")) +
+		"resource \"z_thing\" \"x\" {\n  provider = z.a\n}\n"
+	g.Files["work/aliases.tf"] = requiredIn(g.entry("z", provider, "")) +
+		"provider \"z\" {\n  alias = \"a\"\n}\nprovider \"z\" {\n  alias = \"b\"\n}\n" +
 		"module \"aliased\" {\n  source = \"./aliased\"\n  providers = {\n    z.a = z.a\n    z.b = z.b\n  }\n}\n"
 }
 
 // dynamicSource writes a call of a module whose source depends on a variable.
 func (g *generator) dynamicSource() {
 	provider := one(g, g.providers...)
-	g.Files["work/chosen/main.tf"] = fmt.Sprintf("terraform {\n  required_providers {\n    y = {\n      source = %q\n%s    }\n  }\n}\n", g.spelled(provider), g.version(provider, "      "))
-	g.Files["work/chosen.tf"] = "variable \"which\" {\n  default = \"chosen\"\n" + one(g, "", "  const = true\n", "  const = true\n") + "}\n" +
-		one(g, "", "", "locals {\n  dir = \"./${var.which}\"\n}\n") + "module \"chosen\" {\n  source = \"./${var.which}\"\n}\n"
+	g.Files["work/chosen/main.tf"] = requiredIn(g.entry("y", provider, ""))
+	constant := one(g, "", "  const = true\n", "  const = true\n")
+	g.Files["work/chosen.tf"] = "variable \"which\" {\n  default = \"chosen\"\n" + constant + "}\n" +
+		one(g, "", "", "locals {\n  dir = \"./${var.which}\"\n}\n") +
+		"module \"chosen\" {\n  source = \"./${var.which}\"\n}\n"
+}
+
+// entry returns a requirement under a local name.
+func (g *generator) entry(local, provider, more string) string {
+	source := g.spelled(provider)
+	return fmt.Sprintf("    %s = {\n      source = %q\n%s%s    }\n", local, source, g.version(provider, "      "), more)
+}
+
+// requiredIn returns a block with requirements.
+func requiredIn(entries string) string {
+	return "terraform {\n  required_providers {\n" + entries + "  }\n}\n"
 }
 
 // module writes a module that requires providers.
@@ -257,9 +278,10 @@ func (g *generator) module(m moduleText, providers []string) {
 			jsonRequired[local] = value
 			continue
 		}
-		fmt.Fprintf(required.file("main.tf"), "    %s = {\n      source = %q\n%s    }\n", local, g.spelled(provider), g.version(provider, "      "))
-		if g.in(12) && !slices.ContainsFunc(badConstraints, func(c string) bool { return strings.Contains(required.file("main.tf").String(), fmt.Sprintf("%q", c)) }) {
-			fmt.Fprintf(required.file(one(g, "override.tf", "main_override.tf")), "    %s = {\n      source = %q\n%s    }\n", local, g.spelled(provider), g.version(provider, "      "))
+		required.file("main.tf").WriteString(g.entry(local, provider, ""))
+		bad := func(c string) bool { return strings.Contains(required.file("main.tf").String(), fmt.Sprintf("%q", c)) }
+		if g.in(12) && !slices.ContainsFunc(badConstraints, bad) {
+			required.file(one(g, "override.tf", "main_override.tf")).WriteString(g.entry(local, provider, ""))
 		}
 		if g.in(10) {
 			fmt.Fprintf(m.file("providers.tf"), "provider %q {\n%s}\n", local, g.version(provider, "  "))
@@ -282,10 +304,11 @@ func (g *generator) module(m moduleText, providers []string) {
 		g.tofuFiles(m, required, providers)
 	}
 	for name, text := range required {
-		fmt.Fprintf(m.file(name), "terraform {\n  required_providers {\n%s  }\n}\n", text)
+		m.file(name).WriteString(requiredIn(text.String()))
 	}
 	if len(jsonRequired) > 0 {
-		text, err := json.MarshalIndent(map[string]any{"terraform": map[string]any{"required_providers": jsonRequired}}, "", "  ")
+		block := map[string]any{"required_providers": jsonRequired}
+		text, err := json.MarshalIndent(map[string]any{"terraform": block}, "", "  ")
 		if err != nil {
 			panic(err) // of maps and strings
 		}
@@ -306,7 +329,8 @@ func (g *generator) tofuFiles(m, required moduleText, providers []string) {
 		m.file("main.tf").WriteString("this is not read")
 	}
 	if i := g.IntN(len(providers)); g.in(10) {
-		fmt.Fprintf(m.file(one(g, "p.tftest.hcl", "p.tofutest.hcl")), "provider %q {\n%s}\n", fmt.Sprintf("p%d", i), g.version(providers[i], "  "))
+		file := m.file(one(g, "p.tftest.hcl", "p.tofutest.hcl"))
+		fmt.Fprintf(file, "provider \"p%d\" {\n%s}\n", i, g.version(providers[i], "  "))
 	}
 }
 
@@ -318,7 +342,8 @@ func (g *generator) noise(m moduleText, typ string) {
 	case 11:
 		fmt.Fprintf(m.file("actions.tf"), "action \"%s_act\" \"a\" {\n  config {\n  }\n}\n", typ)
 	case 0:
-		m.file("more.tf").WriteString("variable \"x\" {\n  default = 1\n}\noutput \"y\" {\n  value = var.x\n}\nlocals {\n  z = [for i in [1, 2] : i]\n}\n")
+		m.file("more.tf").WriteString("variable \"x\" {\n  default = 1\n}\noutput \"y\" {\n  value = var.x\n}\n" +
+			"locals {\n  z = [for i in [1, 2] : i]\n}\n")
 	case 1:
 		m.file(".hidden.tf").WriteString("this is not read")
 		m.file("backup.tf~").WriteString("nor is this")
@@ -328,11 +353,15 @@ func (g *generator) noise(m moduleText, typ string) {
 	case 2:
 		m.file("outputs.tf.json").WriteString(`{"output": {"j": {"value": 1}}, "//": "a comment"}`)
 	case 3:
-		m.file("check.tf").WriteString("check \"x\" {\n  data \"terraform_remote_state\" \"c\" {\n    backend = \"local\"\n  }\n  assert {\n    condition     = data.terraform_remote_state.c.outputs != null\n    error_message = \"no\"\n  }\n}\n")
+		m.file("check.tf").WriteString("check \"x\" {\n" +
+			"  data \"terraform_remote_state\" \"c\" {\n    backend = \"local\"\n  }\n  assert {\n" +
+			"    condition     = data.terraform_remote_state.c.outputs != null\n    error_message = \"no\"\n  }\n}\n")
 	case 4:
-		m.file("broken.tf").WriteString(one(g, "resource {", "resource \"x\" {\n}\n", "module \"n\" {\n}\n", "module \"n\" {\n  source = \"./absent\"\n}\n"))
+		m.file("broken.tf").WriteString(one(g, "resource {", "resource \"x\" {\n}\n", "module \"n\" {\n}\n",
+			"module \"n\" {\n  source = \"./absent\"\n}\n"))
 	case 5:
-		m.file("moved.tf").WriteString("moved {\n  from = alpha_thing.a\n  to   = alpha_thing.b\n}\nremoved {\n  from = alpha_thing.c\n  lifecycle {\n    destroy = false\n  }\n}\n")
+		m.file("moved.tf").WriteString("moved {\n  from = alpha_thing.a\n  to   = alpha_thing.b\n}\n" +
+			"removed {\n  from = alpha_thing.c\n  lifecycle {\n    destroy = false\n  }\n}\n")
 	case 6:
 		fmt.Fprintf(m.file("more.tf"), "ephemeral \"%s_thing\" \"e\" {\n}\n", typ)
 	case 7:
@@ -370,7 +399,8 @@ func (g *generator) spelled(provider string) string {
 	case g.in(15) && !strings.Contains(provider, "{"):
 		return strings.ToUpper(provider)
 	case g.in(200):
-		return one(g, "a//b", "-/alpha", "my_org/widget", "xn--80akhbyknj4f.test/acme/widget", "acme/terraform-provider-widget", "terraform.io/builtin/other")
+		return one(g, "a//b", "-/alpha", "my_org/widget", "xn--80akhbyknj4f.test/acme/widget",
+			"acme/terraform-provider-widget", "terraform.io/builtin/other")
 	}
 	return provider
 }
@@ -389,7 +419,8 @@ func (g *generator) state() {
 		provider = "registry.terraform.io/" + path
 	}
 	text, err := json.MarshalIndent(map[string]any{
-		"version": 4, "terraform_version": "1.11.4", "serial": 1, "lineage": "d0c7e4a3-6c3f-1a6e-3f5e-0f6d6a2d6f11", "outputs": map[string]any{},
+		"version": 4, "terraform_version": "1.11.4", "serial": 1, "lineage": "d0c7e4a3-6c3f-1a6e-3f5e-0f6d6a2d6f11",
+		"outputs": map[string]any{},
 		"resources": []any{map[string]any{
 			"mode": "managed", "type": "any_thing", "name": "x", "provider": fmt.Sprintf("provider[%q]", provider),
 			"instances": []any{map[string]any{"schema_version": 0, "attributes": map[string]any{"id": "1"}}},
@@ -414,7 +445,10 @@ func (g *generator) state() {
 }
 
 func (g *generator) environment() {
-	g.Env = []string{"HOME={dir}/home", "XDG_CACHE_HOME={dir}/xdg-cache", "XDG_DATA_DIRS={dir}/share1:relative:{dir}/share2", "TF_REGISTRY_DISCOVERY_RETRY=1"}
+	g.Env = []string{
+		"HOME={dir}/home", "XDG_CACHE_HOME={dir}/xdg-cache", "XDG_DATA_DIRS={dir}/share1:relative:{dir}/share2",
+		"TF_REGISTRY_DISCOVERY_RETRY=1",
+	}
 	if g.in(2) {
 		g.Env = append(g.Env, "XDG_DATA_HOME="+one(g, "{dir}/share0", "{dir}/share0", "{dir}/share0", "relative"))
 	}
@@ -423,7 +457,8 @@ func (g *generator) environment() {
 		g.Env = append(g.Env, "TF_DATA_DIR="+one(g, "data", "{dir}/work/data"))
 	}
 	if g.in(25) {
-		g.Env = append(g.Env, fmt.Sprintf(`TF_REATTACH_PROVIDERS={%q:{"Protocol":"grpc","ProtocolVersion":5,"Pid":1,"Test":true,"Addr":{"Network":"unix","String":"/nowhere"}}}`, one(g, g.providers...)))
+		g.Env = append(g.Env, fmt.Sprintf(`TF_REATTACH_PROVIDERS={%q:{"Protocol":"grpc","ProtocolVersion":5,"Pid":1,`+
+			`"Test":true,"Addr":{"Network":"unix","String":"/nowhere"}}}`, one(g, g.providers...)))
 	}
 	if g.in(12) {
 		g.Env = append(g.Env, "TF_IN_AUTOMATION=1", "TF_PLUGIN_CACHE_MAY_BREAK_DEPENDENCY_LOCK_FILE="+one(g, "0", "0", "1"))
@@ -492,7 +527,8 @@ func (g *generator) configuration() {
 	var b strings.Builder
 	for _, provider := range g.providers {
 		host, _, _ := strings.Cut(provider, "/")
-		if host != "{registry}" && g.in(2) && (g.Token == "" || g.in(5)) && !strings.Contains(b.String(), fmt.Sprintf("%q", host)) {
+		named := strings.Contains(b.String(), fmt.Sprintf("%q", host))
+		if host != "{registry}" && g.in(2) && (g.Token == "" || g.in(5)) && !named {
 			services := fmt.Sprintf("\"providers.v1\" = \"https://{registry}/v1/providers/%s/\"", host)
 			if g.in(20) {
 				services = ""
@@ -511,7 +547,8 @@ func (g *generator) configuration() {
 		g.methods(&more)
 	}
 	if g.in(60) {
-		more.WriteString(one(g, "broken", "provider_installation {\n  direct = {}\n}\n", "host \"a..b\" {\n}\n", "provider_installation {\n  unknown {\n  }\n}\n"))
+		more.WriteString(one(g, "broken", "provider_installation {\n  direct = {}\n}\n", "host \"a..b\" {\n}\n",
+			"provider_installation {\n  unknown {\n  }\n}\n"))
 	}
 	if g.in(6) {
 		g.Files["home/.terraformrc"] = b.String()
@@ -546,7 +583,10 @@ func (g *generator) configFile() string {
 }
 
 func (g *generator) impliedDirs() {
-	dirs := []string{"home/.terraform.d/plugins", "home/.local/share/terraform/plugins", "share0/terraform/plugins", "share1/terraform/plugins", "share2/terraform/plugins"}
+	dirs := []string{"home/.terraform.d/plugins"}
+	for _, dir := range []string{"home/.local/share", "share0", "share1", "share2"} {
+		dirs = append(dirs, dir+"/terraform/plugins")
+	}
 	if !g.Chdir {
 		dirs = append(dirs, "work/terraform.d/plugins")
 	}
@@ -597,12 +637,11 @@ func (g *generator) methods(b *strings.Builder) {
 	b.WriteString("}\n")
 }
 
-// templates are what follows the prefix in repository_template. Most situations have the first one, under which the packages
-// were pushed.
-var templates = []string{
-	"${hostname}/${namespace}/${type}", "${hostname}/${namespace}/${type}", "${hostname}/${namespace}/${type}", "${hostname}/${namespace}/${type}",
-	"registry.opentofu.org/${namespace}/${type}", "${hostname}/acme/${type}", "${hostname}/${namespace}/widget", "${hostname}", "${version}", "${hostname}/${namespace}/${type}:latest",
-}
+// templates are what follows the prefix in repository_template. Most situations have the first one, under which the
+// packages were pushed.
+var templates = append(slices.Repeat([]string{"${hostname}/${namespace}/${type}"}, 4),
+	"registry.opentofu.org/${namespace}/${type}", "${hostname}/acme/${type}", "${hostname}/${namespace}/widget",
+	"${hostname}", "${version}", "${hostname}/${namespace}/${type}:latest")
 
 // hostsWithPorts are patterns for what Terraform cannot get from network mirrors.
 func (g *generator) hostsWithPorts() []string {
@@ -626,7 +665,8 @@ func (g *generator) patterns(name string, n int, list []string) string {
 		provider := one(g, g.providers...)
 		host, rest, _ := strings.Cut(provider, "/")
 		namespace, _, _ := strings.Cut(rest, "/")
-		list = append(list, fmt.Sprintf("%q", one(g, provider, g.spelled(provider), host+"/*/*", host+"/"+namespace+"/*", "*/*/*", "*/*", "acme/*", "hashicorp/*", "ACME/widget", "other/*")))
+		list = append(list, fmt.Sprintf("%q", one(g, provider, g.spelled(provider), host+"/*/*", host+"/"+namespace+"/*",
+			"*/*/*", "*/*", "acme/*", "hashicorp/*", "ACME/widget", "other/*")))
 	}
 	list = slices.DeleteFunc(list, func(s string) bool { return strings.Count(s, "/") == 0 })
 	return fmt.Sprintf("    %s = [%s]\n", name, strings.Join(list, ", "))
@@ -649,7 +689,8 @@ func (g *generator) lock() {
 		if g.in(4) || extra && !g.in(4) || !g.wild && g.meant[provider] == "0.0.0" {
 			continue
 		}
-		l := locked{Provider: provider, Version: cmp.Or(g.meant[provider], "1.0.0"), Constraints: one(g, "", ">= 0.1.0", "~> 1.0", "1.2.0")}
+		l := locked{Provider: provider, Version: cmp.Or(g.meant[provider], "1.0.0")}
+		l.Constraints = one(g, "", ">= 0.1.0", "~> 1.0", "1.2.0")
 		if g.wild || g.in(6) {
 			l.Version = one(g, versions...)
 		}
@@ -730,39 +771,53 @@ func (g *generator) edits() {
 		if strings.Contains(host, "example.test") {
 			of = "*/" + r.Provider + "/"
 		}
+		add := func(e edit) { g.Edits = append(g.Edits, e) }
+		either := func() string { return one(g, "registry", "mirror") }
+		list := func() string { return one(g, of+"versions", of+"index.json") }
 		switch g.IntN(90) {
 		case 0, 1, 2:
-			g.Edits = append(g.Edits, g.editHashes(of+r.Version+".json"))
+			add(g.editHashes(of + r.Version + ".json"))
 		case 3:
-			g.Edits = append(g.Edits, edit{Server: "registry", Path: of + "versions", Status: one(g, 401, 403, 404, 400)})
+			add(edit{Server: "registry", Path: of + "versions", Status: one(g, 401, 403, 404, 400)})
 		case 4:
-			g.Edits = append(g.Edits, edit{Server: "mirror", Path: of + "index.json", Status: one(g, 401, 403, 404, 400)})
+			add(edit{Server: "mirror", Path: of + "index.json", Status: one(g, 401, 403, 404, 400)})
 		case 5:
-			g.Edits = append(g.Edits, edit{Server: one(g, "registry", "mirror"), Path: of + "*.zip", Status: one(g, 401, 404)})
+			add(edit{Server: either(), Path: of + "*.zip", Status: one(g, 401, 404)})
 		case 6:
-			g.Edits = append(g.Edits, edit{Server: one(g, "registry", "mirror"), Path: of + "*.zip", Corrupt: true})
+			add(edit{Server: either(), Path: of + "*.zip", Corrupt: true})
 		case 7:
-			g.Edits = append(g.Edits, edit{Server: "registry", Path: of + r.Version + "/download/*", Status: one(g, 401, 404, 410)})
+			add(edit{Server: "registry", Path: of + r.Version + "/download/*", Status: one(g, 401, 404, 410)})
 		case 8:
-			g.Edits = append(g.Edits, edit{Server: "mirror", Path: of + r.Version + ".json", Status: one(g, 401, 404)})
+			add(edit{Server: "mirror", Path: of + r.Version + ".json", Status: one(g, 401, 404)})
 		case 9:
-			g.Edits = append(g.Edits, edit{Server: one(g, "registry", "mirror"), Path: one(g, of+"versions", of+"index.json"), Pattern: `"1\.2\.0"`, New: one(g, `"1.2"`, `"01.2.0"`)})
+			add(edit{Server: either(), Path: list(), Pattern: `"1\.2\.0"`, New: one(g, `"1.2"`, `"01.2.0"`)})
 		case 10:
-			g.Edits = append(g.Edits, edit{Server: "registry", Path: of + one(g, "*SHA256SUMS", "*.sig"), Status: 404})
+			add(edit{Server: "registry", Path: of + one(g, "*SHA256SUMS", "*.sig"), Status: 404})
 		case 11:
-			g.Edits = append(g.Edits, edit{Server: one(g, "registry", "mirror"), Path: one(g, of+"versions", of+"index.json"), Pattern: `[{]`, New: one(g, "[", "<html>", `{"more": {}, `, `{"versions": [], "x": {`)})
+			e := edit{Server: either(), Path: list(), Pattern: `[{]`}
+			e.New = one(g, "[", "<html>", `{"more": {}, `, `{"versions": [], "x": {`)
+			add(e)
 		case 13:
-			g.Edits = append(g.Edits, edit{Server: one(g, "registry", "mirror"), Path: one(g, of+"versions", of+"index.json", of+r.Version+".json", of+r.Version+"/download/*"), ContentType: one(g, "text/html", "-", "application/json; charset=utf-8")})
+			e := edit{Server: either()}
+			e.Path = one(g, of+"versions", of+"index.json", of+r.Version+".json", of+r.Version+"/download/*")
+			e.ContentType = one(g, "text/html", "-", "application/json; charset=utf-8")
+			add(e)
 		case 14:
-			e := one(g, edit{Pattern: `"versions":`, New: `"Versions":`}, edit{Pattern: `[}]\s*$`, New: `} and more`}, edit{Pattern: `(?s)"versions": ?([\[{]).*`, New: `"versions": null}`}, edit{Pattern: `\{\}`, New: one(g, `null`, `[]`, `"x"`)})
-			e.Server, e.Path = one(g, "registry", "mirror"), one(g, of+"versions", of+"index.json")
-			g.Edits = append(g.Edits, e)
+			e := one(g, edit{Pattern: `"versions":`, New: `"Versions":`}, edit{Pattern: `[}]\s*$`, New: `} and more`},
+				edit{Pattern: `(?s)"versions": ?([\[{]).*`, New: `"versions": null}`},
+				edit{Pattern: `\{\}`, New: one(g, `null`, `[]`, `"x"`)})
+			e.Server, e.Path = either(), list()
+			add(e)
 		case 15:
-			e := one(g, edit{Pattern: `"url":`, New: `"URL":`}, edit{Pattern: `"shasum":`, New: `"SHASUM":`}, edit{Pattern: `"protocols":\[.*?\]`, New: `"protocols":` + one(g, "null", "[]", "5", `["x"]`)}, edit{Pattern: `windows_386`, New: `Windows_386`})
-			e.Server, e.Path = one(g, "registry", "mirror"), one(g, of+r.Version+".json", of+r.Version+"/download/*")
-			g.Edits = append(g.Edits, e)
+			e := one(g, edit{Pattern: `"url":`, New: `"URL":`}, edit{Pattern: `"shasum":`, New: `"SHASUM":`},
+				edit{Pattern: `"protocols":\[.*?\]`, New: `"protocols":` + one(g, "null", "[]", "5", `["x"]`)},
+				edit{Pattern: `windows_386`, New: `Windows_386`})
+			e.Server, e.Path = either(), one(g, of+r.Version+".json", of+r.Version+"/download/*")
+			add(e)
 		case 12:
-			g.Edits = append(g.Edits, edit{Server: "mirror", Path: of + "index.json", Pattern: `"1\.0\.0"`, New: one(g, `"v1.0.0"`, `"garbage"`, `""`, `"1.0.0.0"`)})
+			e := edit{Server: "mirror", Path: of + "index.json", Pattern: `"1\.0\.0"`}
+			e.New = one(g, `"v1.0.0"`, `"garbage"`, `""`, `"1.0.0.0"`)
+			add(e)
 		}
 	}
 }
@@ -780,7 +835,8 @@ func (g *generator) editDiscovery() edit {
 	case 3:
 		e.Pattern, e.New = `/"`, `"`
 	case 4:
-		e.Pattern, e.New = `"/v1`, one(g, `"https://{registry}/v1`, `"../v1`, `"ftp://x/v1`, `"https://me:secret@{registry}/v1`)
+		e.Pattern = `"/v1`
+		e.New = one(g, `"https://{registry}/v1`, `"../v1`, `"ftp://x/v1`, `"https://me:secret@{registry}/v1`)
 	case 5:
 		e.Pattern, e.New = `[}]`, one(g, ``, `} more`, `, "modules.v1": {"x": 1}}`)
 	case 6:
