@@ -42,6 +42,12 @@ const (
 	noHashes       = "}\n"
 )
 
+var (
+	onlyWidget   = []string{"widget"}
+	otherWidget  = widgetIsNewest + otherArchive
+	modulesBelow = `{"Modules":[{"Key":"","Source":"","Dir":"."},{"Key":%q,"Source":%q,"Dir":%q}]}`
+)
+
 var lockCases = []lockCase{
 	{name: "this machine's platform"},
 	{name: "four platforms", platforms: fourPlatforms},
@@ -58,34 +64,50 @@ var lockCases = []lockCase{
 	{name: "locked without hashes", lock: widgetIsNewest + noHashes, platforms: fourPlatforms},
 	{name: "an older version is locked", lock: widgetIsOlder + noHashes, platforms: fourPlatforms},
 	{name: "the locked version is refused", needs: []string{"widget >= 1.2"}, lock: widgetIsOlder + noHashes, fails: true},
-	{name: "the constraints were others", needs: []string{"widget ~> 1.0"}, lock: widgetIsOlder + noHashes, platforms: fourPlatforms},
-	{name: "another archive is locked", needs: []string{"widget"}, lock: widgetIsNewest + otherArchive, refused: true},
-	{name: "other contents are locked", needs: []string{"widget"}, lock: strings.Replace(widgetIsNewest+otherArchive, "zh:", "h1:", 1)},
-	{name: "hashes of a foreign scheme", needs: []string{"widget"}, lock: strings.Replace(widgetIsNewest+otherArchive, "zh:", "h9:", 1), noInit: true},
-	{name: "a provider that is required no more", lock: strings.ReplaceAll(widgetIsNewest+otherArchive, "widget", "former"), noInit: true},
+	{
+		name: "the constraints were others", needs: []string{"widget ~> 1.0"}, lock: widgetIsOlder + noHashes,
+		platforms: fourPlatforms,
+	},
+	{name: "another archive is locked", needs: onlyWidget, lock: otherWidget, refused: true},
+	{name: "other contents are locked", needs: onlyWidget, lock: strings.Replace(otherWidget, "zh:", "h1:", 1)},
+	{
+		name: "hashes of a foreign scheme", needs: onlyWidget, lock: strings.Replace(otherWidget, "zh:", "h9:", 1),
+		noInit: true,
+	},
+	{name: "a provider that is required no more", lock: strings.ReplaceAll(otherWidget, "widget", "former"), noInit: true},
 
-	{name: "required by modules", needs: []string{"widget"}, platforms: fourPlatforms, files: map[string]string{
+	{name: "required by modules", needs: onlyWidget, platforms: fourPlatforms, files: map[string]string{
 		"modules.tf":                      "module \"inner\" {\n  source = \"./inner\"\n}\n",
 		"inner/main.tf":                   requiring("gadget > 0.1", "widget < 1.2.0"),
-		".terraform/modules/modules.json": `{"Modules":[{"Key":"","Source":"","Dir":"."},{"Key":"inner","Source":"./inner","Dir":"inner"}]}`,
+		".terraform/modules/modules.json": fmt.Sprintf(modulesBelow, "inner", "./inner", "inner"),
 	}},
-	{name: "required by tests", needs: []string{"widget"}, platforms: fourPlatforms, more: true, files: map[string]string{
+	{name: "required by tests", needs: onlyWidget, platforms: fourPlatforms, more: true, files: map[string]string{
 		"some.tftest.hcl":                 "run \"a\" {\n  module {\n    source = \"./tested\"\n  }\n}\n",
 		"tested/main.tf":                  requiring("roomy"),
-		".terraform/modules/modules.json": `{"Modules":[{"Key":"","Source":"","Dir":"."},{"Key":"test.some.a","Source":"./tested","Dir":"tested"}]}`,
+		".terraform/modules/modules.json": fmt.Sprintf(modulesBelow, "test.some.a", "./tested", "tested"),
 	}},
-	{name: "required by a state", needs: []string{"widget"}, platforms: fourPlatforms, more: true, files: map[string]string{
+	{name: "required by a state", needs: onlyWidget, platforms: fourPlatforms, more: true, files: map[string]string{
 		"terraform.tfstate": `{"version":4,"terraform_version":"1.11.4","serial":1,"lineage":"a","outputs":{},"resources":[
-			{"mode":"managed","type":"gadget_thing","name":"a","provider":"provider[\"example.test/acme/gadget\"]","instances":[]}]}`,
+			{"mode":"managed","type":"gadget_thing","name":"a",` +
+			`"provider":"provider[\"example.test/acme/gadget\"]","instances":[]}]}`,
 	}},
 
 	{name: "packed mirror", method: "packed", platforms: fourPlatforms},
 	{name: "unpacked mirror", method: "unpacked", platforms: fourPlatforms},
 	{name: "network mirror", method: "network", platforms: fourPlatforms},
-	{name: "packed mirror, directories", method: "packed", needs: []string{"roomy"}, platforms: fourPlatforms, noInit: true},
-	{name: "unpacked mirror, another archive is locked", method: "unpacked", needs: []string{"widget"}, lock: widgetIsNewest + otherArchive},
-	{name: "network mirror, another archive is locked", method: "network", needs: []string{"widget"}, lock: widgetIsNewest + otherArchive, refused: true},
-	{name: "network mirror lacks a platform", method: "network", needs: []string{"rare"}, platforms: fourPlatforms, fails: true},
+	{
+		name: "packed mirror, directories", method: "packed", needs: []string{"roomy"}, platforms: fourPlatforms,
+		noInit: true,
+	},
+	{name: "unpacked mirror, another archive is locked", method: "unpacked", needs: onlyWidget, lock: otherWidget},
+	{
+		name: "network mirror, another archive is locked", method: "network", needs: onlyWidget, lock: otherWidget,
+		refused: true,
+	},
+	{
+		name: "network mirror lacks a platform", method: "network", needs: []string{"rare"}, platforms: fourPlatforms,
+		fails: true,
+	},
 }
 
 // larder lock writes the same lock file as providers lock of each engine, byte for byte, and
@@ -109,7 +131,8 @@ func (c lockCase) locks(t *testing.T, p engineRelease) {
 	w, flags := newLockWorkplace(t, p, c)
 	c.prepare(w)
 	platforms := flagsFor("-platform=", c.platforms)
-	_, theirStatus := w.theirs(nil, slices.Concat([]string{"providers", "lock"}, platforms, flags, []string{"-no-color"}, c.args)...)
+	args := slices.Concat([]string{"providers", "lock"}, platforms, flags, []string{"-no-color"}, c.args)
+	_, theirStatus := w.theirs(nil, args...)
 	theirs := w.read(w.lockFile())
 	c.prepare(w)
 	out, ourStatus := w.ours(nil, "lock", append(flagsFor("--platform=", c.platforms), c.args...)...)

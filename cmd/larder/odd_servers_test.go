@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"compress/gzip"
 	"crypto/tls"
 	"fmt"
@@ -82,8 +81,8 @@ func (o oddity) install(t *testing.T, program string, args ...string) (string, e
 }
 
 var oddities = []oddity{
-	{name: "406 to Accept", serve: unless(http.StatusNotAcceptable, func(r *http.Request) bool { return r.Header.Get("Accept") == "" })},
-	{name: "403 without compression", serve: unless(http.StatusForbidden, func(r *http.Request) bool { return r.Header.Get("Accept-Encoding") == "gzip" })},
+	{name: "406 to Accept", serve: unless(http.StatusNotAcceptable, has("Accept", ""))},
+	{name: "403 without compression", serve: unless(http.StatusForbidden, has("Accept-Encoding", "gzip"))},
 	{
 		name: "403 without the engine's version", fails: "403 Forbidden", why: "Request headers",
 		serve: unless(http.StatusForbidden, func(r *http.Request) bool {
@@ -92,7 +91,9 @@ var oddities = []oddity{
 	},
 	{
 		name: "403 without Referer", fails: "403 Forbidden", why: "Request headers",
-		serve: redirecting(http.StatusFound, func(r *http.Request) string { return "/there" + r.URL.Path }, unless(http.StatusForbidden, func(r *http.Request) bool { return r.Header.Get("Referer") != "" })),
+		serve: redirecting(http.StatusFound, "{there}", unless(http.StatusForbidden, func(r *http.Request) bool {
+			return r.Header.Get("Referer") != ""
+		})),
 	},
 
 	{name: "chunks", serve: archives(func(whole []byte, rw http.ResponseWriter, _ *http.Request) {
@@ -101,20 +102,27 @@ var oddities = []oddity{
 		_, _ = rw.Write(whole[100:])
 	})},
 	{name: "HTTP/1.0", tls: http1, serve: raw("HTTP/1.0 200 OK\r\n\r\n", "")},
-	{name: "lines that end in LF", tls: http1, serve: raw("HTTP/1.1 200\nContent-Length: {size}\nConnection: close\n\n", "")},
-	{name: "something after the body", tls: http1, serve: raw("HTTP/1.1 200 OK\r\nContent-Length: {size}\r\n\r\n", "\r\nmore")},
-	{name: "two lengths", tls: http1, serve: raw("HTTP/1.1 200 OK\r\nContent-Length: {size}\r\nContent-Length: {size}\r\n\r\n", "")},
-	{name: "chunks and a length", tls: http1, serve: raw("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nContent-Length: 5\r\n\r\n{hex}\r\n", "\r\n0\r\n\r\n")},
-	{name: "early hints", tls: http1, serve: raw("HTTP/1.1 103 Early Hints\r\nLink: </x>\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: {size}\r\n\r\n", "")},
-	{name: "something after the archive", fails: "but should be zh:", serve: archives(func(whole []byte, rw http.ResponseWriter, _ *http.Request) { _, _ = rw.Write(append(whole, '\n')) })},
+	{name: "LF", tls: http1, serve: raw("HTTP/1.1 200\nContent-Length: {size}\nConnection: close\n\n", "")},
+	{name: "more after the body", tls: http1, serve: raw(ok+"Content-Length: {size}\r\n\r\n", "\r\nmore")},
+	{name: "two lengths", tls: http1, serve: raw(ok+"Content-Length: {size}\r\nContent-Length: {size}\r\n\r\n", "")},
+	{name: "chunks and a length", tls: http1, serve: raw(
+		ok+"Transfer-Encoding: chunked\r\nContent-Length: 5\r\n\r\n{hex}\r\n", "\r\n0\r\n\r\n",
+	)},
+	{name: "early hints", tls: http1, serve: raw(
+		"HTTP/1.1 103 Early Hints\r\nLink: </x>\r\n\r\n"+ok+"Content-Length: {size}\r\n\r\n", "",
+	)},
+	{
+		name: "something after the archive", fails: "but should be zh:",
+		serve: archives(func(whole []byte, rw http.ResponseWriter, _ *http.Request) { _, _ = rw.Write(append(whole, '\n')) }),
+	},
 
-	{name: "307", serve: redirecting(http.StatusTemporaryRedirect, func(r *http.Request) string { return "/there" + r.URL.Path }, nil)},
-	{name: "300", fails: "300 Multiple Choices", serve: redirecting(http.StatusMultipleChoices, func(r *http.Request) string { return "/there" + r.URL.Path }, nil)},
-	{name: "redirect to HTTPS:", serve: redirecting(http.StatusFound, func(r *http.Request) string { return "HTTPS://" + r.Host + "/there" + r.URL.Path }, nil)},
-	{name: "redirect without a scheme", serve: redirecting(http.StatusFound, func(r *http.Request) string { return "//" + r.Host + "/there" + r.URL.Path }, nil)},
-	{name: "redirect to a host in Unicode", serve: redirecting(http.StatusFound, func(r *http.Request) string { return "https://bücher.test/there" + r.URL.Path }, nil)},
-	{name: "redirect with spaces", serve: redirecting(http.StatusFound, func(r *http.Request) string { return "/there" + r.URL.Path + "?a=b c&d=ü" }, nil)},
-	{name: "redirect with bad escapes", serve: redirecting(http.StatusFound, func(r *http.Request) string { return "/there" + r.URL.Path + "?a=%zz;b=%" }, nil)},
+	{name: "307", serve: redirecting(http.StatusTemporaryRedirect, "{there}", nil)},
+	{name: "300", fails: "300 Multiple Choices", serve: redirecting(http.StatusMultipleChoices, "{there}", nil)},
+	{name: "redirect to HTTPS:", serve: redirecting(http.StatusFound, "HTTPS://{host}{there}", nil)},
+	{name: "redirect without a scheme", serve: redirecting(http.StatusFound, "//{host}{there}", nil)},
+	{name: "redirect to a host in Unicode", serve: redirecting(http.StatusFound, "https://bücher.test{there}", nil)},
+	{name: "redirect with spaces", serve: redirecting(http.StatusFound, "{there}?a=b c&d=ü", nil)},
+	{name: "redirect with bad escapes", serve: redirecting(http.StatusFound, "{there}?a=%zz;b=%", nil)},
 
 	{name: "gzip unasked", serve: archives(func(whole []byte, rw http.ResponseWriter, _ *http.Request) {
 		rw.Header().Set("Content-Encoding", "gzip")
@@ -128,13 +136,24 @@ var oddities = []oddity{
 	})},
 	{name: "TLS 1.2", tls: func(c *tls.Config) { c.MaxVersion = tls.VersionTLS12 }},
 
-	{name: "file name with a query", fails: "no signed checksum for terraform-provider-widget_1.0.0_" + runtime.GOOS + "_" + runtime.GOARCH + ".zip?…", edit: func(doc map[string]any) {
-		doc["filename"] = fmt.Sprint(doc["filename"], "?X-Amz-Signature=geheim")
-	}},
+	{
+		name: "file name with a query", fails: "no signed checksum for terraform-provider-widget_1.0.0_" +
+			ownPlatform + ".zip?…",
+		edit: func(doc map[string]any) { doc["filename"] = fmt.Sprint(doc["filename"], "?X-Amz-Signature=geheim") },
+	},
 	{name: "URL in upper case", edit: func(doc map[string]any) {
 		doc["download_url"] = fmt.Sprint("HTTPS://Example.Test", doc["download_url"])
 	}},
-	{name: "URL with spaces", edit: func(doc map[string]any) { doc["download_url"] = fmt.Sprint(doc["download_url"], "?a=b c") }},
+	{name: "URL with spaces", edit: func(doc map[string]any) {
+		doc["download_url"] = fmt.Sprint(doc["download_url"], "?a=b c")
+	}},
+}
+
+const ok = "HTTP/1.1 200 OK\r\n"
+
+// has is whether a request has a header with this value.
+func has(name, value string) func(*http.Request) bool {
+	return func(r *http.Request) bool { return r.Header.Get(name) == value }
 }
 
 func http1(c *tls.Config) { c.NextProtos = []string{"http/1.1"} }
@@ -178,13 +197,13 @@ func raw(before, after string) func() answering {
 			panic(err)
 		}
 		defer conn.Close()
-		before := strings.NewReplacer("{size}", fmt.Sprint(len(whole)), "{hex}", fmt.Sprintf("%x", len(whole))).Replace(before)
-		_, _ = io.Copy(conn, io.MultiReader(strings.NewReader(before), bytes.NewReader(whole), strings.NewReader(after)))
+		sizes := strings.NewReplacer("{size}", fmt.Sprint(len(whole)), "{hex}", fmt.Sprintf("%x", len(whole)))
+		_, _ = io.WriteString(conn, sizes.Replace(before)+string(whole)+after)
 	})
 }
 
 // redirecting leads requests for archives to another path, where another handler may answer.
-func redirecting(status int, to func(*http.Request) string, there func() answering) func() answering {
+func redirecting(status int, to string, there func() answering) func() answering {
 	return func() answering {
 		return func(own http.Handler, rw http.ResponseWriter, r *http.Request) {
 			path, arrived := strings.CutPrefix(r.URL.Path, "/there")
@@ -196,7 +215,8 @@ func redirecting(status int, to func(*http.Request) string, there func() answeri
 				r.URL.Path = path
 				own.ServeHTTP(rw, r)
 			default:
-				rw.Header().Set("Location", to(r))
+				at := strings.NewReplacer("{there}", "/there"+r.URL.Path, "{host}", r.Host)
+				rw.Header().Set("Location", at.Replace(to))
 				rw.WriteHeader(status)
 			}
 		}

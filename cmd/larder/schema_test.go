@@ -164,7 +164,9 @@ func hasType(value any, name string) bool {
 	case "":
 		return true
 	}
-	kinds := map[string]reflect.Kind{"string": reflect.String, "boolean": reflect.Bool, "object": reflect.Map, "array": reflect.Slice}
+	kinds := map[string]reflect.Kind{
+		"string": reflect.String, "boolean": reflect.Bool, "object": reflect.Map, "array": reflect.Slice,
+	}
 	return value != nil && reflect.TypeOf(value).Kind() == kinds[name]
 }
 
@@ -204,8 +206,8 @@ func (r *recorder) Write(p []byte) (int, error) {
 // schema says.
 const exitUndocumented = 99
 
-// runChecked runs a command line and returns its exit status, and holds the output of --json to the schema in the file that
-// LARDER_TEST_SCHEMA names.
+// runChecked runs a command line and returns its exit status, and holds the output of --json to the schema in the file
+// that LARDER_TEST_SCHEMA names.
 func runChecked(args []string, to, errorsTo io.Writer, start func(stdout, stderr io.Writer) int) int {
 	file := os.Getenv("LARDER_TEST_SCHEMA")
 	if file == "" || !slices.Contains(args, "--json") {
@@ -257,8 +259,14 @@ func TestSchemaIsChecked(t *testing.T) {
 		{`{"type":"cache","path":1}` + "\n" + summary, "cache.path: 1 is not of type string"},
 		{`{"type":"cache","path":"/x","size":1}` + "\n" + summary, "cache: size is not in the schema"},
 		{`{"type":"cash"}` + "\n" + summary, `no type "cash"`},
-		{`{"type":"key","key":"k","platforms":["linux"],"exact":true}` + "\n" + summary, `key.platforms[0]: "linux" does not match "^[a-z0-9]+_[a-z0-9]+$"`},
-		{`{"type":"diagnostic","severity":"bad","text":""}` + "\n" + summary, `diagnostic.severity: "bad" is not one of ["error" "warning"]`},
+		{
+			`{"type":"key","key":"k","platforms":["linux"],"exact":true}` + "\n" + summary,
+			`key.platforms[0]: "linux" does not match "^[a-z0-9]+_[a-z0-9]+$"`,
+		},
+		{
+			`{"type":"diagnostic","severity":"bad","text":""}` + "\n" + summary,
+			`diagnostic.severity: "bad" is not one of ["error" "warning"]`,
+		},
 		{"larder\n" + summary, "invalid character 'l' looking for beginning of value"},
 	} {
 		sourcetest.Equal(t, strings.Join(s.output([]byte(test.text)), "; "), test.want, test.text)
@@ -275,12 +283,16 @@ func TestSchemaIsComplete(t *testing.T) {
 		sourcetest.Expect(t, object.Description != "", "%s has no description", kind)
 		for _, name := range object.Properties.names[1:] {
 			member := object.Properties.of[name]
-			sourcetest.Expect(t, s.resolve(member) != nil && member.Description+s.resolve(member).Description != "", "%s of %s has no description", name, kind)
+			described := s.resolve(member) != nil && member.Description+s.resolve(member).Description != ""
+			sourcetest.Expect(t, described, "%s of %s has no description", name, kind)
 		}
 	}
-	links := slices.DeleteFunc(slices.Clone(sources.LinkModes), func(m sources.LinkMode) bool { return m == sources.LinkAuto })
+	auto := func(m sources.LinkMode) bool { return m == sources.LinkAuto }
+	links := slices.DeleteFunc(slices.Clone(sources.LinkModes), auto)
 	link := s.resolve(s.OneOf[0]).Properties.of["link"]
-	for of, want := range map[*schema][]string{s.Defs.of["verdict"]: sources.Texts(sourcetest.AllVerdicts), link: sources.Texts(links)} {
+	for of, want := range map[*schema][]string{
+		s.Defs.of["verdict"]: sources.Texts(sourcetest.AllVerdicts), link: sources.Texts(links),
+	} {
 		sourcetest.EqualSlices(t, slices.Sorted(slices.Values(of.Enum)), slices.Sorted(slices.Values(want)))
 	}
 }
@@ -288,7 +300,8 @@ func TestSchemaIsComplete(t *testing.T) {
 // docs/json.schema.json is generated from the types of the output, and docs/json.md from the schema, by
 // go test -update.
 func TestJSONDocument(t *testing.T) {
-	const schemaFile, file, how = "../../docs/json.schema.json", "../../docs/json.md", "run go test ./cmd/larder -run TestJSONDocument -update"
+	const schemaFile, file = "../../docs/json.schema.json", "../../docs/json.md"
+	const how = "run go test ./cmd/larder -run TestJSONDocument -update"
 	s, err := readSchema(schemaFile)
 	sourcetest.Check(t, err)
 	s.generate()
@@ -311,7 +324,8 @@ func (s *schema) markdown() string {
 		if i > 0 {
 			b.WriteString("\n")
 		}
-		fmt.Fprintf(&b, "## %s\n\n%s\n\n| member | | |\n| --- | --- | --- |\n", object.Properties.of["type"].Const, object.Description)
+		fmt.Fprintf(&b, "## %s\n\n%s\n\n", object.Properties.of["type"].Const, object.Description)
+		b.WriteString("| member | | |\n| --- | --- | --- |\n")
 		for _, name := range object.Properties.names[1:] {
 			always := ""
 			if slices.Contains(object.Required, name) {

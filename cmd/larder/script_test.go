@@ -62,7 +62,7 @@ import (
 //	requests -client KIND NAME   all requests were by who showed this certificate
 //	await KIND N                 wait until so many requests were made
 //	await -bytes KIND N          wait until the answers had so many bytes
-//	larder …                     run larder, if possible in a process that has run others: exec larder takes five times longer
+//	larder …                     run larder, if possible in a process that has run others: exec larder takes longer
 //	fails STATUS COMMAND…        run a command that ends with this exit status
 //	numbers [FLAG...]            require that all commands show the same numbers about the plugin cache
 //	numbers -mirror DIR          or about a mirror
@@ -87,8 +87,8 @@ import (
 // All host names lead to the registry, those that start with "mirror." to the
 // network mirror and those that start with "oci." to the OCI registry; nothing leads out of the test.
 //
-// A script that runs $ENGINE is run with each engine on PATH, as NAME-terraform and NAME-tofu. PATH has no other engine,
-// because larder's choice depends on it. $RELEASE is the engine with its version, such as terraform-1.11.
+// A script that runs $ENGINE is run with each engine on PATH, as NAME-terraform and NAME-tofu. PATH has no other
+// engine, because larder's choice depends on it. $RELEASE is the engine with its version, such as terraform-1.11.
 func TestScripts(t *testing.T) {
 	t.Parallel()
 	if runtime.GOOS != "linux" && runtime.GOOS != "windows" || runtime.GOARCH != "amd64" {
@@ -115,7 +115,8 @@ func TestScripts(t *testing.T) {
 	byEngine := map[sources.Engine][]string{}
 	for _, script := range all {
 		if !bytes.Contains(sourcetest.ReadFile(t, script), []byte("$ENGINE ")) {
-			if !testing.Short() || sourcetest.Named() || sourcetest.Draws(t, script, 4) { // the race detector takes most of the time
+			// The race detector takes most of the time.
+			if !testing.Short() || sourcetest.Named() || sourcetest.Draws(t, script, 4) {
 				params.Files = append(params.Files, script)
 			}
 			continue
@@ -145,7 +146,8 @@ func withoutEngines(t *testing.T) string {
 	dirs := filepath.SplitList(os.Getenv("PATH"))
 	for i, dir := range dirs {
 		entries, _ := os.ReadDir(dir)
-		others := slices.DeleteFunc(slices.Clone(entries), func(e os.DirEntry) bool { return slices.Contains(site.BothEngines, sources.Engine(e.Name())) })
+		engine := func(e os.DirEntry) bool { return slices.Contains(site.BothEngines, sources.Engine(e.Name())) }
+		others := slices.DeleteFunc(slices.Clone(entries), engine)
 		if len(others) == len(entries) {
 			continue
 		}
@@ -356,14 +358,14 @@ func ociProgram(ts *testscript.TestScript, _ bool, files []string) {
 	}
 	r := sourcetest.NewRegistry(story(ts).t, login)
 	ts.Setenv("REGISTRY", r.Host)
+	words := strings.NewReplacer("oci.example.test", r.Host, "PASSWORD", sourcetest.RegistryPassword)
 	for _, file := range files {
-		text := strings.NewReplacer("oci.example.test", r.Host, "PASSWORD", sourcetest.RegistryPassword).Replace(ts.ReadFile(file))
-		ts.Check(os.WriteFile(ts.MkAbs(file), []byte(text), 0o644))
+		ts.Check(os.WriteFile(ts.MkAbs(file), []byte(words.Replace(ts.ReadFile(file))), 0o644))
 	}
 }
 
-// storeCommand starts a real S3-compatible store with buckets, and sets the variables with which Larder finds it. STORE is a directory with the
-// objects of each bucket as files. With -plain, the store has no TLS.
+// storeCommand starts a real S3-compatible store with buckets, and sets the variables with which Larder finds it. STORE
+// is a directory with the objects of each bucket as files. With -plain, the store has no TLS.
 func storeCommand(ts *testscript.TestScript, _ bool, args []string) {
 	plain := args[0] == "-plain"
 	if plain {
@@ -551,8 +553,8 @@ func serverCommand(ts *testscript.TestScript, s *sourcetest.Server, args []strin
 	}
 }
 
-// seen makes the ledger below a directory have first seen a version of a provider so long ago, with the record key of the
-// environment.
+// seen makes the ledger below a directory have first seen a version of a provider so long ago, with the record key of
+// the environment.
 func seen(ts *testscript.TestScript, _ bool, args []string) {
 	key, err := seal.ParseKey(ts.Getenv("LARDER_RECORD_KEY"))
 	ts.Check(err)
@@ -660,7 +662,8 @@ func made(ts *testscript.TestScript, names ...string) []sourcetest.Request {
 	for _, name := range names {
 		kinds = append(kinds, sourcetest.Kind(name))
 	}
-	return slices.Concat(world(ts).Registry.Requests(kinds...), world(ts).Mirror.Requests(kinds...), world(ts).OCI().Requests(kinds...))
+	w := world(ts)
+	return slices.Concat(w.Registry.Requests(kinds...), w.Mirror.Requests(kinds...), w.OCI().Requests(kinds...))
 }
 
 func number(ts *testscript.TestScript, word string) int {
@@ -721,7 +724,8 @@ func found(ts *testscript.TestScript, args ...string) string {
 
 // interrupt does what control-C does, once a request of some kind is made.
 func interrupt(ts *testscript.TestScript, _ bool, args []string) {
-	waitFor(ts, "a request for "+args[0], func() bool { return len(world(ts).Registry.Requests(sourcetest.Kind(args[0]))) > 0 })
+	made := func() bool { return len(world(ts).Registry.Requests(sourcetest.Kind(args[0]))) > 0 }
+	waitFor(ts, "a request for "+args[0], made)
 	story(ts).background = ts.BackgroundCmds()
 	for _, cmd := range story(ts).background {
 		ts.Check(cmd.Process.Signal(os.Interrupt))

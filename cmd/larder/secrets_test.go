@@ -24,19 +24,26 @@ func TestOutputHoldsNoSecrets(t *testing.T) {
 		"cut off": secret[:len(secret)-4], "after much": strings.Repeat("x", 60) + " " + secret,
 	}
 	faults := map[string]sourcetest.Fault{
-		"version":            {Path: "*/versions", Body: `{"versions":[{"version":"%s"},{"version":"1.0.%s"}]}`},
-		"warning":            {Path: "*/versions", Body: `{"warnings":["%s is wrong"],"versions":[{"version":"1.0.0","platforms":[{"os":"linux","arch":"amd64"}]}]}`},
-		"protocol":           {Path: "*/versions", Body: `{"versions":[{"version":"1.0.0","protocols":["%s"],"platforms":[{"os":"%s","arch":"%s"}]}]}`},
-		"content type":       {Path: "*/versions", Body: `<p>`, ContentType: "text/%s"},
-		"refusal":            {Path: "*/versions", Status: 403, Body: `{"errors":["%s"]}`, ContentType: "application/json"},
-		"failure":            {Path: "*/versions", Status: 500, Body: `%s`, ContentType: "text/plain"},
-		"page":               {Path: "*/versions", Status: 403, Body: `<html><title>%s</title></html>`, ContentType: "text/html"},
-		"redirect":           {Path: "*/versions", Redirect: "https://other.test/%s/x?a=%s"},
-		"redirected user":    {Path: "*/versions", Redirect: "ftp://me:%s@other.test/"},
-		"service":            {Path: "*/terraform.json", Body: `{"providers.v1":"https://%s.test/%s/"}`},
-		"scheme":             {Path: "*/terraform.json", Body: `{"providers.v1":"%s://x/"}`},
-		"name":               {Path: "*/download/*", Body: `{"protocols":["5.0"],"filename":"%s","download_url":"/%s","shasum":"%s"}`},
-		"archive":            {Path: "*.zip", Status: 403, Body: "<Error><Code>%s</Code><Message>%s</Message></Error>", ContentType: "application/xml"},
+		"version": {Path: "*/versions", Body: `{"versions":[{"version":"%s"},{"version":"1.0.%s"}]}`},
+		"warning": {Path: "*/versions", Body: `{"warnings":["%s is wrong"],` +
+			`"versions":[{"version":"1.0.0","platforms":[{"os":"linux","arch":"amd64"}]}]}`},
+		"protocol": {Path: "*/versions", Body: `{"versions":[{"version":"1.0.0",` +
+			`"protocols":["%s"],"platforms":[{"os":"%s","arch":"%s"}]}]}`},
+		"content type":    {Path: "*/versions", Body: `<p>`, ContentType: "text/%s"},
+		"refusal":         {Path: "*/versions", Status: 403, Body: `{"errors":["%s"]}`, ContentType: "application/json"},
+		"failure":         {Path: "*/versions", Status: 500, Body: `%s`, ContentType: "text/plain"},
+		"page":            {Path: "*/versions", Status: 403, Body: `<title>%s</title>`, ContentType: "text/html"},
+		"redirect":        {Path: "*/versions", Redirect: "https://other.test/%s/x?a=%s"},
+		"redirected user": {Path: "*/versions", Redirect: "ftp://me:%s@other.test/"},
+		"service":         {Path: "*/terraform.json", Body: `{"providers.v1":"https://%s.test/%s/"}`},
+		"scheme":          {Path: "*/terraform.json", Body: `{"providers.v1":"%s://x/"}`},
+		"name": {
+			Path: "*/download/*", Body: `{"protocols":["5.0"],"filename":"%s","download_url":"/%s","shasum":"%s"}`,
+		},
+		"archive": {
+			Path: "*.zip", Status: 403, ContentType: "application/xml",
+			Body: "<Error><Code>%s</Code><Message>%s</Message></Error>",
+		},
 		"instead of archive": {Path: "*.zip", Body: `{"error":"%s"}`},
 		"checksums":          {Path: "*_SHA256SUMS", Body: "%s  %s\n", ContentType: "text/plain"},
 	}
@@ -58,7 +65,7 @@ func TestOutputHoldsNoSecrets(t *testing.T) {
 				g.write(".terraformrc", fmt.Sprintf("credentials %q {\n  token = %q\n}\n", addressHost, secret))
 				for _, line := range []string{
 					"install --verbose", "install --json", "explain acme/widget --all", "versions " + addressHost + "/acme/widget",
-					"outdated --verbose", "doctor --verbose", "doctor " + addressHost + " --verbose", "doctor " + addressHost + " --json",
+					"outdated --verbose", "doctor --verbose", "doctor example.test --verbose", "doctor example.test --json",
 				} {
 					out, _ := g.larder(g.world.Network(), strings.Fields(line)...)
 					for _, part := range []string{secret[5:15], url.QueryEscape(secret)[9:17], forms["in base64"][8:18]} {
@@ -95,13 +102,15 @@ provider_installation {
 	g.write(".config/larder/config.hcl", `host "example.test" { headers = { "X-Key" = "S3cretB1" } }`)
 	env := append([]string{
 		"NO_PROXY=test",
-		"HTTPS_PROXY=http://me:S3cret%21B2@proxy.test:1", "HTTP_PROXY=me:S3cret@B3@proxy.test", "LARDER_RECORD_KEY=S3cretB4S3cretB4S3cretB4S3cretB4",
-		"TF_CLI_ARGS_init=-backend-config=password=S3cretB5", "TF_TOKEN_other_test=S3cretB6", "TF_TOKEN=S3cretB7", "TF_PLUGIN_CACHE=S3cretB8",
+		"HTTPS_PROXY=http://me:S3cret%21B2@proxy.test:1", "HTTP_PROXY=me:S3cret@B3@proxy.test",
+		"LARDER_RECORD_KEY=S3cretB4S3cretB4S3cretB4S3cretB4", "TF_CLI_ARGS_init=-backend-config=password=S3cretB5",
+		"TF_TOKEN_other_test=S3cretB6", "TF_TOKEN=S3cretB7", "TF_PLUGIN_CACHE=S3cretB8",
 	}, g.world.Network()...)
 	for _, line := range []string{
-		"explain --all", "explain example.test/acme/widget", "versions example.test/acme/widget", "outdated", "doctor", "doctor example.test",
-		"doctor moved.test", "doctor https://me:S3cretC1@mirror.test/providers/?key=S3cretC2", "doctor me:S3cretC3@example.test",
-		"doctor ftp://me:S3cretC4@mirror.test/", "explain https://me:S3cretC5@mirror.test/a/b", "versions https://me:S3cretC6@mirror.test/a",
+		"explain --all", "explain example.test/acme/widget", "versions example.test/acme/widget", "outdated", "doctor",
+		"doctor example.test", "doctor moved.test", "doctor https://me:S3cretC1@mirror.test/providers/?key=S3cretC2",
+		"doctor me:S3cretC3@example.test", "doctor ftp://me:S3cretC4@mirror.test/",
+		"explain https://me:S3cretC5@mirror.test/a/b", "versions https://me:S3cretC6@mirror.test/a",
 		"versions me:S3cretC7@example.test/acme/widget", "outdated https://me:S3cretC8@mirror.test/a",
 	} {
 		for _, flag := range []string{"--verbose", "--json"} {

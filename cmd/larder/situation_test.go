@@ -252,7 +252,8 @@ type entry struct {
 // variant.
 func (r published) contents(platform string) []entry {
 	typ := typeOf(r.Provider)
-	program := entry{"terraform-provider-" + typ + "_v" + r.Version, r.Provider + " " + r.Version + " " + platform + "\n", 0o755}
+	text := r.Provider + " " + r.Version + " " + platform + "\n"
+	program := entry{"terraform-provider-" + typ + "_v" + r.Version, text, 0o755}
 	license := entry{"LICENSE", "yes\n", 0o644}
 	switch r.Contents {
 	case "nested":
@@ -291,7 +292,10 @@ func (r published) contents(platform string) []entry {
 }
 
 // looks are the variants of contents, the ordinary one first.
-var looks = []string{"", "nested", "directories", "old name", "bare name", "two programs", "not executable", "no program", "program below", "empty", "no archive", "deflated", "dots", "dots upwards", "symbolic link", "twice"}
+var looks = []string{
+	"", "nested", "directories", "old name", "bare name", "two programs", "not executable", "no program", "program below",
+	"empty", "no archive", "deflated", "dots", "dots upwards", "symbolic link", "twice",
+}
 
 // oddLooks are the variants of archives that cannot be unpacked unchanged.
 var oddLooks = []string{"no archive", "dots", "dots upwards", "symbolic link", "twice"}
@@ -408,7 +412,10 @@ func (r published) editSums(b []byte) []byte {
 }
 
 // documentFaults are what editDownload knows besides nothing.
-var documentFaults = []string{"other sum", "short sum", "no sum", "upper sum", "other os", "other name", "no url", "no sums url", "ftp", "no such url", "relative url", "garbage key"}
+var documentFaults = []string{
+	"other sum", "short sum", "no sum", "upper sum", "other os", "other name", "no url", "no sums url", "ftp",
+	"no such url", "relative url", "garbage key",
+}
 
 func (r published) editDownload(doc map[string]any) {
 	switch r.Document {
@@ -452,7 +459,8 @@ func (sc *scene) unpackable(patterns []string) []string {
 	for _, r := range sc.Releases {
 		for _, platform := range r.Platforms {
 			id := r.Provider + "/" + r.Version + "/" + platform
-			if !slices.Contains(oddLooks, r.Contents) && !r.Later && slices.ContainsFunc(patterns, func(p string) bool { return matches(p, id) }) {
+			meant := slices.ContainsFunc(patterns, func(p string) bool { return matches(p, id) })
+			if meant && !slices.Contains(oddLooks, r.Contents) && !r.Later {
 				ids = append(ids, sc.fill(id))
 			}
 		}
@@ -482,7 +490,9 @@ func (sc *scene) plant(tr tree) {
 }
 
 // twists are the variants of twist, and absent.
-var twists = []string{"absent", "link", "linked packages", "linked type", "upper case", "short versions", "junk", "packed names"}
+var twists = []string{
+	"absent", "link", "linked packages", "linked type", "upper case", "short versions", "junk", "packed names",
+}
 
 // twist changes a filesystem mirror to an unusual variant.
 func (sc *scene) twist(dir, how string) {
@@ -499,9 +509,13 @@ func (sc *scene) twist(dir, how string) {
 		sc.rename(dir, "*/*", func(name string) string { return strings.ToUpper(name[:1]) + name[1:] })
 		sc.rename(dir, "*/*/*", strings.ToUpper)
 	case "short versions":
-		sc.rename(dir, "*/*/*/*", func(name string) string { return strings.Replace(strings.TrimSuffix(name, ".0"), ".0_", "_", 1) })
+		sc.rename(dir, "*/*/*/*", func(name string) string {
+			return strings.Replace(strings.TrimSuffix(name, ".0"), ".0_", "_", 1)
+		})
 	case "packed names":
-		sc.rename(dir, "*/*/*/*.zip", func(name string) string { return strings.ToUpper(strings.TrimSuffix(name, ".zip")) + "_more.zip" })
+		sc.rename(dir, "*/*/*/*.zip", func(name string) string {
+			return strings.ToUpper(strings.TrimSuffix(name, ".zip")) + "_more.zip"
+		})
 	case "junk":
 		for _, name := range []string{
 			"README", "index.json", "{home}/x", "xn--80akhbyknj4f.test/acme/widget/1.0.0/{platform}/x",
@@ -617,7 +631,9 @@ func (sc *scene) hash(l locked, kind string) []string {
 	if wrong, ok := wrongHashes[kind]; ok {
 		return wrong
 	}
-	i := slices.IndexFunc(sc.Releases, func(r published) bool { return r.Provider == l.Provider && r.Version == l.Version && !r.Later })
+	i := slices.IndexFunc(sc.Releases, func(r published) bool {
+		return r.Provider == l.Provider && r.Version == l.Version && !r.Later
+	})
 	if i < 0 {
 		return nil
 	}
@@ -667,7 +683,8 @@ func (sc *scene) lockText() string {
 }
 
 func lockHeader(e sources.Engine) string {
-	return "# This file is maintained automatically by \"" + string(e) + " init\".\n# Manual edits may be lost in future updates.\n"
+	const edits = "# Manual edits may be lost in future updates.\n"
+	return "# This file is maintained automatically by \"" + string(e) + " init\".\n" + edits
 }
 
 // text returns the block with these hashes.
