@@ -16,8 +16,8 @@ import (
 	"github.com/larder-cli/larder/sources/sourcetest"
 )
 
-// Documents list exactly what the code has: exit statuses, variables of global flags, the rules of check, whose names are
-// permanent, and the releases that Larder is compared with.
+// Documents list exactly what the code has: exit statuses, variables of global flags, the rules of check, whose names
+// are permanent, and the releases that Larder is compared with.
 func TestDocumentsAgreeWithTheCode(t *testing.T) {
 	var statuses []string
 	for _, s := range exitStatuses {
@@ -62,7 +62,10 @@ func TestDocumentLinksLead(t *testing.T) {
 	link := regexp.MustCompile(`\]\(([^()#:]*)(?:#([^)]*))?\)`)
 	paths, err := filepath.Glob("../../docs/*.md")
 	sourcetest.Check(t, err)
-	for _, path := range append(paths, "../../docs/dev/tested.md", "../../README.md", "../../SECURITY.md", "../../ARCHITECTURE.md", "../../CONTRIBUTING.md", "../../CHANGELOG.md") {
+	for _, name := range []string{"docs/dev/tested", "README", "SECURITY", "ARCHITECTURE", "CONTRIBUTING", "CHANGELOG"} {
+		paths = append(paths, "../../"+name+".md")
+	}
+	for _, path := range paths {
 		for _, m := range link.FindAllStringSubmatch(string(sourcetest.ReadFile(t, path)), -1) {
 			target := path
 			if m[1] != "" {
@@ -70,7 +73,8 @@ func TestDocumentLinksLead(t *testing.T) {
 			}
 			text, err := os.ReadFile(target)
 			sourcetest.Expect(t, err == nil, "%s links to %s: %v", path, m[1], err)
-			sourcetest.Expect(t, m[2] == "" || slices.Contains(anchors(string(text)), m[2]), "%s links to %s, which has no heading %q", path, m[1], m[2])
+			there := m[2] == "" || slices.Contains(anchors(string(text)), m[2])
+			sourcetest.Expect(t, there, "%s links to %s, which has no heading %q", path, m[1], m[2])
 		}
 	}
 }
@@ -103,7 +107,8 @@ func TestIssueForms(t *testing.T) {
 			field, _ := field.(map[string]any)
 			attributes, _ := field["attributes"].(map[string]any)
 			text := field["type"] == "markdown"
-			sourcetest.Expect(t, attributes["label"] != nil && field["id"] != nil && !seen[field["id"]] || text && attributes["value"] != nil, "%s: %v", path, field)
+			asks := attributes["label"] != nil && field["id"] != nil && !seen[field["id"]]
+			sourcetest.Expect(t, asks || text && attributes["value"] != nil, "%s: %v", path, field)
 			seen[field["id"]] = true
 		}
 	}
@@ -116,7 +121,8 @@ func TestDeviationsAreComplete(t *testing.T) {
 	_, body, _ := strings.Cut(text, "\n## Contents\n")
 	for _, part := range strings.Split(body, "\n### ")[1:] {
 		title, _, _ := strings.Cut(part, "\n")
-		sourcetest.Expect(t, strings.Contains(body, "\n  - ["+title+"](#"+anchors("# " + title)[0]+")\n"), "%s is not in the contents", title)
+		entry := "\n  - [" + title + "](#" + anchors("# " + title)[0] + ")\n"
+		sourcetest.Expect(t, strings.Contains(body, entry), "%s is not in the contents", title)
 		for _, label := range []string{"Engines", "Larder", "Why"} {
 			sourcetest.Expect(t, strings.Contains(part, "\n- **"+label+":** "), "%s: no %s", title, label)
 		}

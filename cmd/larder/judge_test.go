@@ -26,8 +26,8 @@ type engineRelease struct {
 	Version string
 }
 
-// engineReleases are the releases on record that Larder is compared with: the first ones have complete records, the others
-// samples. Documents contain their versions.
+// engineReleases are the releases on record that Larder is compared with: the first ones have complete records, the
+// others samples. Documents contain their versions.
 var engineReleases = []engineRelease{
 	{sources.Terraform, "1.11.4"},
 	{sources.OpenTofu, "1.12.6"},
@@ -77,8 +77,8 @@ type judge struct {
 }
 
 // newJudge returns a judge of the situation with this name, which is unique among those of its kind. The record
-// contains a digest of data, from which the test made the situation. Without a record, the test fails. An empty kind has
-// no records: the engine runs.
+// contains a digest of data, from which the test made the situation. Without a record, the test fails. An empty kind
+// has no records: the engine runs.
 func newJudge(t testing.TB, p engineRelease, kind, name string, data any) *judge {
 	t.Helper()
 	text, err := json.Marshal(data)

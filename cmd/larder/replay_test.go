@@ -157,8 +157,8 @@ func (r engineRun) digest(t testing.TB, files map[string]string) string {
 	return digest(found...)
 }
 
-// settles reports whether a digest is that of files to which the directory of Larder's records is added, or from which it
-// is removed. Larder writes records once the files have settled, which depends on how busy the machine is.
+// settles reports whether a digest is that of files to which the directory of Larder's records is added, or from which
+// it is removed. Larder writes records once the files have settled, which depends on how busy the machine is.
 func (r engineRun) settles(t testing.TB, files map[string]string, digest string) bool {
 	t.Helper()
 	other := maps.Clone(files)

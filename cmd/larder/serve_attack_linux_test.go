@@ -39,10 +39,10 @@ type attack struct {
 }
 
 var attacks = []attack{
-	{"streams that take nothing", false, 150, func(ctx context.Context, to string) error { return streams(ctx, to, attacked, 0, "GET") }},
-	{"streams that take nothing, without a token", true, 150, func(ctx context.Context, to string) error { return streams(ctx, to, attacked, 0, "GET") }},
-	{"streams that take nothing and send bodies", false, 150, func(ctx context.Context, to string) error { return streams(ctx, to, attacked, 0, "POST") }},
-	{"streams that are reset", false, 20, func(ctx context.Context, to string) error { return resets(ctx, to) }},
+	{"streams that take nothing", false, 150, streams("GET")},
+	{"streams that take nothing, without a token", true, 150, streams("GET")},
+	{"streams that take nothing and send bodies", false, 150, streams("POST")},
+	{"streams that are reset", false, 20, resets},
 	{"slow readers", false, 2400, func(ctx context.Context, to string) error {
 		return overTLS(ctx, to, "http/1.1", func(c net.Conn) error {
 			_, err := io.WriteString(c, "GET "+attacked+" HTTP/1.1\r\nHost: localhost\r\n\r\n")
@@ -148,63 +148,72 @@ func overHTTP2(ctx context.Context, address string, do func(*http2.Framer) error
 	})
 }
 
-// streams opens as many streams as the server allows, with a flow-control window, and new ones after those that end.
-func streams(ctx context.Context, address, path string, window uint32, method string) error {
-	return overTLS(ctx, address, "h2", func(c net.Conn) error {
-		to := bufio.NewWriter(c)
-		f := http2.NewFramer(to, c)
-		_, err := to.WriteString(http2.ClientPreface)
-		err = errors.Join(err, f.WriteSettings(http2.Setting{ID: http2.SettingInitialWindowSize, Val: window}))
-		next := uint32(1)
-		open := func() {
-			err = errors.Join(err, f.WriteHeaders(http2.HeadersFrameParam{StreamID: next, BlockFragment: block(method, path), EndHeaders: true, EndStream: method == "GET"}))
-			if method != "GET" {
-				err = errors.Join(err, f.WriteData(next, false, make([]byte, 1000)))
-			}
-			next += 2
+// streams opens as many streams as the server allows, without a flow-control window, and new ones after those that end.
+func streams(method string) func(ctx context.Context, address string) error {
+	return func(ctx context.Context, address string) error {
+		return overTLS(ctx, address, "h2", func(c net.Conn) error { return openStreams(ctx, c, method) })
+	}
+}
+
+func openStreams(ctx context.Context, c net.Conn, method string) error {
+	to := bufio.NewWriter(c)
+	f := http2.NewFramer(to, c)
+	_, err := to.WriteString(http2.ClientPreface)
+	err = errors.Join(err, f.WriteSettings(http2.Setting{ID: http2.SettingInitialWindowSize, Val: 0}))
+	next := uint32(1)
+	open := func() {
+		err = errors.Join(err, f.WriteHeaders(request(next, method)))
+		if method != "GET" {
+			err = errors.Join(err, f.WriteData(next, false, make([]byte, 1000)))
 		}
-		again := func() {
-			pause(ctx, 500*time.Millisecond) // attackers share the processor with the server
-			open()
+		next += 2
+	}
+	again := func() {
+		pause(ctx, 500*time.Millisecond) // attackers share the processor with the server
+		open()
+	}
+	for err == nil {
+		if err = to.Flush(); err != nil {
+			break
 		}
-		for err == nil {
-			if err = to.Flush(); err != nil {
-				break
+		var frame http2.Frame
+		if frame, err = f.ReadFrame(); err != nil {
+			break
+		}
+		switch frame := frame.(type) {
+		case *http2.SettingsFrame:
+			if frame.IsAck() {
+				continue
 			}
-			var frame http2.Frame
-			if frame, err = f.ReadFrame(); err != nil {
-				break
+			err = f.WriteSettingsAck()
+			most, _ := frame.Value(http2.SettingMaxConcurrentStreams)
+			for range most {
+				open()
 			}
-			switch frame := frame.(type) {
-			case *http2.SettingsFrame:
-				if frame.IsAck() {
-					continue
-				}
-				err = f.WriteSettingsAck()
-				most, _ := frame.Value(http2.SettingMaxConcurrentStreams)
-				for range most {
-					open()
-				}
-			case *http2.PingFrame:
-				err = f.WritePing(true, frame.Data)
-			case *http2.RSTStreamFrame:
+		case *http2.PingFrame:
+			err = f.WritePing(true, frame.Data)
+		case *http2.RSTStreamFrame:
+			again()
+		case *http2.HeadersFrame:
+			if frame.StreamEnded() {
 				again()
-			case *http2.HeadersFrame:
-				if frame.StreamEnded() {
-					again()
-				}
 			}
 		}
-		return err
-	})
+	}
+	return err
+}
+
+// request returns the frame of a request for the archive.
+func request(stream uint32, method string) http2.HeadersFrameParam {
+	fragment := block(method, attacked)
+	return http2.HeadersFrameParam{StreamID: stream, BlockFragment: fragment, EndHeaders: true, EndStream: method == "GET"}
 }
 
 // resets opens streams and resets them at once.
 func resets(ctx context.Context, address string) error {
 	return overHTTP2(ctx, address, func(f *http2.Framer) (err error) {
 		for id := uint32(1); err == nil && (id%500 != 1 || pause(ctx, 10*time.Millisecond)); id += 2 {
-			err = errors.Join(f.WriteHeaders(http2.HeadersFrameParam{StreamID: id, BlockFragment: block("GET", attacked), EndHeaders: true, EndStream: true}),
-				f.WriteRSTStream(id, http2.ErrCodeCancel))
+			err = errors.Join(f.WriteHeaders(request(id, "GET")), f.WriteRSTStream(id, http2.ErrCodeCancel))
 		}
 		return err
 	})
@@ -279,7 +288,8 @@ func TestServeUnderAttack(t *testing.T) {
 				})
 			}
 			served, refused, slowest := 0, 0, time.Duration(0)
-			for end := time.Now().Add(*attackTime); ctx.Err() == nil && (served == 0 || time.Now().Before(end)); pause(ctx, *attackTime/20) {
+			end := time.Now().Add(*attackTime)
+			for ; ctx.Err() == nil && (served == 0 || time.Now().Before(end)); pause(ctx, *attackTime/20) {
 				begun := time.Now()
 				if err := another(ctx, at.Addresses[0]); err != nil {
 					refused++
@@ -291,7 +301,7 @@ func TestServeUnderAttack(t *testing.T) {
 			cancel()
 			attackers.Wait()
 			peak := residentPeak(serve.Process.Pid) >> 20
-			t.Logf("%d MB; %d requests of another client, the slowest in %s, and %d refused", peak, served, slowest.Round(time.Millisecond), refused)
+			t.Logf("%d MB; %d requests of another client, the slowest in %s, and %d refused", peak, served, slowest, refused)
 			sourcetest.Expect(t, 0 < peak && peak < mostResident, "the server used %d MB", peak)
 			sourcetest.Expect(t, served > 0, "no other client was served")
 		})
@@ -301,7 +311,9 @@ func TestServeUnderAttack(t *testing.T) {
 // another requests an archive from another address than that of the attackers.
 func another(ctx context.Context, address string) error {
 	from := &net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, 2)}}
-	client := &http.Client{Transport: &http.Transport{DialContext: from.DialContext, ForceAttemptHTTP2: true, TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}}
+	trusting := &tls.Config{InsecureSkipVerify: true}
+	transport := &http.Transport{DialContext: from.DialContext, ForceAttemptHTTP2: true, TLSClientConfig: trusting}
+	client := &http.Client{Transport: transport}
 	defer client.CloseIdleConnections()
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "https://"+address+attacked, nil)
 	if err != nil {

@@ -132,7 +132,9 @@ func (c *commons) contain(text string, parts ...string) {
 }
 
 // eachCommons runs a test in caches with the modes, each in variants: in so many of these situations.
-func eachCommons(t *testing.T, size int, modes []fs.FileMode, variants []string, test func(c *commons, variant string)) {
+func eachCommons(
+	t *testing.T, size int, modes []fs.FileMode, variants []string, test func(c *commons, variant string),
+) {
 	t.Parallel()
 	for _, i := range sourcetest.Sample(t, len(modes)*len(variants), size) {
 		mode, variant := modes[(i-1)/len(variants)], variants[(i-1)%len(variants)]
@@ -324,8 +326,8 @@ func TestUsersMeetStrayPackages(t *testing.T) {
 	})
 }
 
-// A cache that an engine has created with directories that only their owner may write to still serves the other users. A
-// hint says how to open it.
+// A cache that an engine has created with directories that only their owner may write to still serves the other users.
+// A hint says how to open it.
 func TestUsersMeetClosedDirectories(t *testing.T) {
 	eachCommons(t, 2, bothModes, noVariants, func(c *commons, _ string) {
 		c.add("a", "b")

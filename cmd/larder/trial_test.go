@@ -73,7 +73,8 @@ func (t *trial) drawProvider(g *generator, address string) {
 		platforms = []string{ownPlatform}
 	}
 	for _, version := range versions {
-		r := stocked{published: published{Provider: address, Version: version, Platforms: platforms, Protocols: []string{"5.0"}}, Packages: g.in(2)}
+		r := stocked{Packages: g.in(2)}
+		r.published = published{Provider: address, Version: version, Platforms: platforms, Protocols: []string{"5.0"}}
 		if g.in(6) {
 			r.Contents = one(g, "nested", "deflated", "bare name", "directories")
 		}
@@ -152,7 +153,9 @@ type court struct {
 
 // holdTrials runs trials in which it is on record what the releases of engines did: so many of a release whose
 // records are complete, and so many of the others. Draw draws the rest of a trial.
-func holdTrials[T interface{ hold(c *court) }](t *testing.T, kind string, complete, some int, draw func(g *generator, t *trial) T) {
+func holdTrials[T interface{ hold(c *court) }](
+	t *testing.T, kind string, complete, some int, draw func(g *generator, t *trial) T,
+) {
 	onlyRecorded(t)
 	withEachProgram(t, kind, complete, some, func(t *testing.T, p engineRelease, kind string, seed uint64) {
 		g := &generator{Rand: rand.New(rand.NewPCG(seed, 13)), situation: &situation{Seed: seed}}
@@ -198,13 +201,17 @@ func (c *court) lockFile() string { return c.path("work", ".terraform.lock.hcl")
 
 // env returns the variables of programs.
 func (c *court) env() []string {
-	env := []string{"PATH=" + os.Getenv("PATH"), "HOME=" + c.path("home"), "TF_REGISTRY_DISCOVERY_RETRY=1", "TF_CLI_CONFIG_FILE=" + c.path("config.tfrc")}
-	return append(env, c.world.Network()...)
+	return append([]string{
+		"PATH=" + os.Getenv("PATH"), "HOME=" + c.path("home"), "TF_REGISTRY_DISCOVERY_RETRY=1",
+		"TF_CLI_CONFIG_FILE=" + c.path("config.tfrc"),
+	}, c.world.Network()...)
 }
 
 // engine runs the engine in the root module.
 func (c *court) engine(args ...string) (output string, status int) {
-	return c.judge.run(engineRun{Base: c.base, Beside: []string{"cache", "cold"}, Dir: c.path("work"), Env: c.env(), Args: args, World: c.world})
+	r := engineRun{Base: c.base, Beside: []string{"cache", "cold"}, Dir: c.path("work"), Env: c.env(), Args: args}
+	r.World = c.world
+	return c.judge.run(r)
 }
 
 // run runs Larder in the root module.

@@ -120,7 +120,8 @@ func newWeek(t *testing.T, length time.Duration) *week {
 	for i := range w.all {
 		w.all[i].at, w.all[i].kept = time.Time{}, i < 2
 	}
-	w.env = append(w.world.Env(), "LARDER_TEST_CLOCK=1", "TF_REGISTRY_CLIENT_TIMEOUT=1", "TF_REGISTRY_DISCOVERY_RETRY=1", "TF_PROVIDER_DOWNLOAD_RETRY=1")
+	w.env = append(w.world.Env(), "LARDER_TEST_CLOCK=1", "TF_REGISTRY_CLIENT_TIMEOUT=1",
+		"TF_REGISTRY_DISCOVERY_RETRY=1", "TF_PROVIDER_DOWNLOAD_RETRY=1")
 	cert, key, _ := sourcetest.Certificate("")
 	w.write("root/main.tf", sourcetest.Configuration("kept", "locked"))
 	w.write("cert.pem", string(cert))
@@ -247,10 +248,12 @@ func (w *week) failing(random *rand.Rand) {
 	for w.rest(random, w.part(40, time.Second)) {
 		size := 1 + random.Int64N(200_000)
 		kinds := []sourcetest.Fault{
-			{Cut: -1}, {Cut: -1, Reset: true}, {Status: 500}, {Status: 429, RetryAfter: "1"}, {Delay: 300 * time.Millisecond}, {Path: "*.zip", Rate: size},
-			{Path: "*.zip", Cut: size}, {Path: "*.zip", Cut: size, Reset: true}, {Path: "*.zip", Corrupt: true}, {Path: "*SHA256SUMS", Corrupt: true},
-			{Path: "*.zip", Stall: size}, {Path: "*/versions", Stall: -1}, {Path: "*/download/*", Stall: -1}, {Path: "*.sig", Body: "nonsense"},
-			{Path: "*/versions", Body: "nonsense"}, {Path: "*/versions", Body: `{"versions":[{`}, {Path: "*/versions", Body: "<html></html>"}, {Path: "*/versions", Body: "[]"},
+			{Cut: -1}, {Cut: -1, Reset: true}, {Status: 500}, {Status: 429, RetryAfter: "1"}, {Delay: 300 * time.Millisecond},
+			{Path: "*.zip", Rate: size}, {Path: "*.zip", Cut: size}, {Path: "*.zip", Cut: size, Reset: true},
+			{Path: "*.zip", Corrupt: true}, {Path: "*SHA256SUMS", Corrupt: true}, {Path: "*.zip", Stall: size},
+			{Path: "*/versions", Stall: -1}, {Path: "*/download/*", Stall: -1}, {Path: "*.sig", Body: "nonsense"},
+			{Path: "*/versions", Body: "nonsense"}, {Path: "*/versions", Body: `{"versions":[{`},
+			{Path: "*/versions", Body: "<html></html>"}, {Path: "*/versions", Body: "[]"},
 		}
 		w.upstream.during(func() {
 			w.world.Registry.Fault(kinds[random.IntN(len(kinds))])
@@ -319,7 +322,8 @@ func (w *week) end() {
 		size += sourcetest.Must(os.Stat(file))(w).Size()
 	}
 	sourcetest.Expect(w, 0 < size && size <= budget, "the mirror has %d bytes", size)
-	trouble := regexp.MustCompile(`(?m)^(panic:|fatal error:|WARNING: DATA RACE|.*http: panic).*`).FindString(w.read("log"))
+	crashed := regexp.MustCompile(`(?m)^(panic:|fatal error:|WARNING: DATA RACE|.*http: panic).*`)
+	trouble := crashed.FindString(w.read("log"))
 	sourcetest.Expect(w, trouble == "", "the log has %q", trouble)
 }
 
