@@ -114,9 +114,9 @@ func (m *diskMachine) spoil() {
 	for _, dir := range []string{pluginCache, "usbu", "work/.terraform/providers"} {
 		m.chmod(filepath.Join(dir, widgetDir, "1.2.0", ownPlatform, "terraform-provider-widget_v1.2.0"), 0o444)
 	}
-	m.write(filepath.Join(pluginCache, ".larder/partial", strings.ReplaceAll(widgetDir, "/", "~")+"~1.2.0~"+ownPlatform), "half")
-	for _, dir := range []string{".larder/tmp/removed-1", ".larder/tmp/123456", ".larder/partial/123456", ".larder/archives/123456", ".larder/quarantine/example.test"} {
-		m.write(filepath.Join(pluginCache, dir, "leftover"), "a leftover")
+	m.write(pluginCache+"/.larder/partial/"+strings.ReplaceAll(widgetDir, "/", "~")+"~1.2.0~"+ownPlatform, "half")
+	for _, dir := range []string{"tmp/removed-1", "tmp/123456", "partial/123456", "archives/123456", "quarantine/example.test"} {
+		m.write(filepath.Join(pluginCache, ".larder", dir, "leftover"), "a leftover")
 	}
 	m.write(filepath.Join(pluginCache, ".larder/tmp/temp-1"), "a leftover")
 	m.remove(filepath.Join(recordsHome, "known", strings.ReplaceAll(gadgetDir, "/", "~")+".json"))
@@ -133,7 +133,8 @@ func (m *diskMachine) spoil() {
 func (m *diskMachine) damage() {
 	m.t.Helper()
 	for name, version := range map[string]string{widgetDir: "1.0.0", gadgetDir: "2.0.0"} {
-		program := filepath.Join(pluginCache, name, version, ownPlatform, "terraform-provider-"+filepath.Base(name)+"_v"+version)
+		program := "terraform-provider-" + filepath.Base(name) + "_v" + version
+		program = filepath.Join(pluginCache, name, version, ownPlatform, program)
 		m.remove(program) // the mirrors may have it by a hard link
 		m.write(program, "another program")
 	}

@@ -73,8 +73,8 @@ func (e ending) String() string {
 func newDiskMachine(t testing.TB) *diskMachine {
 	t.Helper()
 	w := sourcetest.New(t)
-	for _, release := range []string{widgetDir + " 1.0.0", widgetDir + " 1.2.0", widgetDir + " 1.3.0", gadgetDir + " 2.0.0", gadgetDir + " 2.1.0"} {
-		provider, version, _ := strings.Cut(release, " ")
+	for _, release := range []string{"widget 1.0.0", "widget 1.2.0", "widget 1.3.0", "gadget 2.0.0", "gadget 2.1.0"} {
+		provider, version, _ := strings.Cut("example.test/acme/"+release, " ")
 		platforms := []string{"darwin_arm64", "linux_amd64", ownPlatform}
 		slices.Sort(platforms)
 		w.Add(provider, version, sourcetest.Release{Platforms: slices.Compact(platforms)})

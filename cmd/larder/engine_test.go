@@ -120,7 +120,8 @@ func (w *workplace) downloaded() []sourcetest.Request {
 // engines try whether they can write to one. Nor do the empty files that OpenTofu locks.
 func (w *workplace) snapshot() diskState {
 	w.t.Helper()
-	all, dirs := diskStateOf(w.t, w.base), []string{w.path(w.dir, ".terraform/providers"), w.lockFile(), w.path("cache"), w.path("home/.cache")}
+	all := diskStateOf(w.t, w.base)
+	dirs := []string{w.path(w.dir, ".terraform/providers"), w.lockFile(), w.path("cache"), w.path("home/.cache")}
 	maps.DeleteFunc(all, func(name, state string) bool {
 		counts := func(dir string) bool { return atOrBelow(dir, w.path(name)) }
 		locks := strings.HasSuffix(name, "/"+ownPlatform+".lock") && strings.Contains(state, " 0 bytes ")

@@ -22,11 +22,12 @@ import (
 var exampleMachine = sync.OnceValue(func() *diskMachine {
 	w := sourcetest.New(lasting)
 	for _, version := range []string{"3.6.0", "3.7.2"} {
-		w.Add("registry.terraform.io/hashicorp/random", version, sourcetest.Release{Platforms: []string{"darwin_arm64", "linux_amd64"}})
+		r := sourcetest.Release{Platforms: []string{"darwin_arm64", "linux_amd64"}}
+		w.Add("registry.terraform.io/hashicorp/random", version, r)
 	}
 	openWayTo(lasting, w.CAFile) // larder may run as somebody else
 	m := newMachineIn(lasting, w)
-	const random = "terraform {\n  required_providers {\n    random = {\n      source  = \"hashicorp/random\"\n      version = \"~> 3.6\"\n    }\n  }\n}\n"
+	random := requiringAddresses("hashicorp/random ~> 3.6")
 	m.write("main.tf", random)
 	m.write("net/main.tf", random)
 	m.write("bin/terraform", "#!/bin/sh\n")
@@ -67,7 +68,8 @@ func (m *diskMachine) close(names ...string) {
 // world's.
 func exampleOf(cmd *line.Command) string {
 	example, _, _ := strings.Cut(cmd.Example, " > ")
-	return strings.NewReplacer("~/", "home/", "'", "", "ghcr.io", "oci.example.test").Replace(strings.TrimPrefix(example, "larder "))
+	words := strings.NewReplacer("~/", "home/", "'", "", "ghcr.io", "oci.example.test")
+	return words.Replace(strings.TrimPrefix(example, "larder "))
 }
 
 // Each example of help works as it is typed.
@@ -91,7 +93,8 @@ func TestExamplesWork(t *testing.T) {
 }
 
 // systemCall matches the text of a system call that failed, as no person should have to read it.
-var systemCall = regexp.MustCompile(`\b(open|openat|stat|lstat|statat|mkdir|mkdirat|readdirent|fdopendir|readlink|read|write|rename|unlink|unlinkat|link|chdir|chmod|fork/exec) \S+: `)
+var systemCall = regexp.MustCompile(`\b(open|openat|stat|lstat|statat|mkdir|mkdirat|readdirent|fdopendir|readlink|` +
+	`read|write|rename|unlink|unlinkat|link|chdir|chmod|fork/exec) \S+: `)
 
 // plain matches errors that need no hint: a mistake at a place in a file, and a provider that isn't there.
 var plain = regexp.MustCompile(`:\d+:\d+: |: not found in `)
@@ -118,7 +121,8 @@ func wrongly(cmd *line.Command, path string) (all []string) {
 		all = append(all, strings.Join(append(slices.Clone(example), path), " "))
 	}
 	for _, f := range cmd.Flags {
-		if slices.Contains([]string{"PATH", "FILE", "DIR"}, f.Value) && !f.Hidden && (f.Group != line.Global || cmd.Path == "install") {
+		isPath := slices.Contains([]string{"PATH", "FILE", "DIR"}, f.Value)
+		if isPath && !f.Hidden && (f.Group != line.Global || cmd.Path == "install") {
 			all = append(all, fmt.Sprintf("--%s=%s %s", f.Name, path, strings.Join(example, " ")))
 		}
 	}

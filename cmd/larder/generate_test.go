@@ -307,11 +307,8 @@ func (g *generator) module(m moduleText, providers []string) {
 		m.file(name).WriteString(requiredIn(text.String()))
 	}
 	if len(jsonRequired) > 0 {
-		block := map[string]any{"required_providers": jsonRequired}
-		text, err := json.MarshalIndent(map[string]any{"terraform": block}, "", "  ")
-		if err != nil {
-			panic(err) // of maps and strings
-		}
+		block := map[string]any{"terraform": map[string]any{"required_providers": jsonRequired}}
+		text, _ := json.MarshalIndent(block, "", "  ") // no error, of maps and strings
 		name := "required.tf.json"
 		if required["main.tf"] != nil && !g.in(40) {
 			name = "json_override.tf.json"

@@ -29,9 +29,8 @@ func TestHelpFitsAScreen(t *testing.T) {
 func helpOf(t *testing.T, args string) string {
 	t.Helper()
 	var stdout, stderr bytes.Buffer
-	if status := runLine(t.Context(), append([]string{"larder", "help"}, strings.Fields(args)...), &stdout, &stderr); status != 0 || stderr.Len() > 0 {
-		t.Fatalf("help %s: exit status %d, stderr: %s", args, status, &stderr)
-	}
+	status := runLine(t.Context(), append([]string{"larder", "help"}, strings.Fields(args)...), &stdout, &stderr)
+	sourcetest.Require(t, status == 0 && stderr.Len() == 0, "help %s: exit status %d, stderr: %s", args, status, &stderr)
 	return strings.TrimSuffix(stdout.String(), "\n")
 }
 
@@ -77,6 +76,7 @@ func TestHelpInJSON(t *testing.T) {
 	for _, args := range []string{"--json", "install --help --json", "--json version", "--version --json"} {
 		var stdout, stderr bytes.Buffer
 		status := runLine(t.Context(), append([]string{"larder"}, strings.Fields(args)...), &stdout, &stderr)
-		sourcetest.Expect(t, status == 0 && strings.HasPrefix(stdout.String(), `{"type":"`), "%s: %d %s%s", args, status, &stdout, &stderr)
+		isJSON := strings.HasPrefix(stdout.String(), `{"type":"`)
+		sourcetest.Expect(t, status == 0 && isJSON, "%s: %d %s%s", args, status, &stdout, &stderr)
 	}
 }

@@ -65,7 +65,8 @@ func TestHostileNames(t *testing.T) {
 						args[i] = name
 					}
 				}
-				env := append([]string{"PATH=" + os.Getenv("PATH"), "LARDER_CONFIG=" + name, "TF_WORKSPACE=" + name}, g.world.Env()...)
+				env := []string{"PATH=" + os.Getenv("PATH"), "LARDER_CONFIG=" + name, "TF_WORKSPACE=" + name}
+				env = append(env, g.world.Env()...)
 				out, _ := workBoth(t, g.base, env, args...)
 				if strings.Contains(line, "--color always") {
 					out = regexp.MustCompile("\x1b\\[[0-9;]*m").ReplaceAllString(out, "")

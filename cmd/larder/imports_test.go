@@ -221,8 +221,8 @@ var changes = map[string]string{
 	"syscall": `Chmod Creat Link Mkdir Mkfifo Mknod Mount Open Rename Rmdir Symlink Truncate Unlink Unmount Utimes
 		UtimesNano`,
 	"unix": `Chmod Creat Fchmodat IoctlFileClone IoctlFileCloneRange Link Linkat Mkdir Mkdirat Mkfifo Mkfifoat Mknod
-		Mknodat Mount Open Openat Openat2 Rename Renameat Renameat2 RenameatxNp RenamexNp Rmdir Symlink Symlinkat Truncate Unlink
-		Unlinkat Unmount Utimes UtimesNano UtimesNanoAt`,
+		Mknodat Mount Open Openat Openat2 Rename Renameat Renameat2 RenameatxNp RenamexNp Rmdir Symlink Symlinkat Truncate
+		Unlink Unlinkat Unmount Utimes UtimesNano UtimesNanoAt`,
 	"windows": `CreateDirectory CreateHardLink CreateSymbolicLink DeleteFile MoveFile MoveFileEx RemoveDirectory Rename
 		Rmdir SetFileAttributes Unlink`,
 }

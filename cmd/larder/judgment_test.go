@@ -114,7 +114,8 @@ func sameAs(t testing.TB, p engineRelease, kind, name string) bool {
 
 // first returns the first of the [engineReleases] that are releases of the same engine.
 func (p engineRelease) first() engineRelease {
-	return engineReleases[slices.IndexFunc(engineReleases, func(other engineRelease) bool { return other.Engine == p.Engine })]
+	same := func(other engineRelease) bool { return other.Engine == p.Engine }
+	return engineReleases[slices.IndexFunc(engineReleases, same)]
 }
 
 // records returns the file of records of a kind, while records is locked.

@@ -31,7 +31,8 @@ var update = commandline.Bool("update", false, "rewrite expected output")
 
 // TestMain lets the test binary be larder, if it is started by that name or through a shim. PATH has it.
 func TestMain(m *testing.M) {
-	if strings.TrimSuffix(filepath.Base(os.Args[0]), ".exe") == "larder" || programs.EngineOf(cliconfig.This(), os.Args[0]) != "" {
+	name := strings.TrimSuffix(filepath.Base(os.Args[0]), ".exe")
+	if name == "larder" || programs.EngineOf(cliconfig.This(), os.Args[0]) != "" {
 		beLarder()
 	}
 	if os.Getenv(workerVariable) != "" {
@@ -39,7 +40,7 @@ func TestMain(m *testing.M) {
 	}
 	// Most tests wait for programs that wait for servers. The command line takes precedence.
 	_ = commandline.Set("test.parallel", strconv.Itoa(4*runtime.GOMAXPROCS(0)))
-	commandline.BoolVar(&records.on, "record", false, "run the engines on PATH, and record what they do in testdata/engines")
+	commandline.BoolVar(&records.on, "record", false, "record what the engines on PATH do, in testdata/engines")
 	commandline.Parse()
 	if records.on {
 		_ = os.Setenv("LARDER_FAULTS", "all")

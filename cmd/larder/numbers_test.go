@@ -81,12 +81,16 @@ func cacheNumbers(ts *testscript.TestScript, flags []string) {
 	verify := show(ts, append([]string{"cache", "verify"}, withoutRoots(flags)...)...)
 	total := stats.total()
 	same(ts, "packages", map[string]int{
-		"stats": total.Packages, "list": list.total().Packages, "rows": len(list["cached"]), "verify": verify.total().Packages,
+		"stats": total.Packages, "list": list.total().Packages, "rows": len(list["cached"]),
+		"verify": verify.total().Packages,
 	})
 	same(ts, "size", map[string]int64{
-		"stats": total.Size, "list": list.total().Size, "rows": list.sum("cached", sizeShown), "providers": stats.sum("provider", sizeShown),
+		"stats": total.Size, "list": list.total().Size, "rows": list.sum("cached", sizeShown),
+		"providers": stats.sum("provider", sizeShown),
 	})
-	same(ts, "problems", map[string]int{"list": list.total().Problems, "verify": verify.total().Problems, "rows": len(verify["finding"])})
+	same(ts, "problems", map[string]int{
+		"list": list.total().Problems, "verify": verify.total().Problems, "rows": len(verify["finding"]),
+	})
 	users := map[any]bool{}
 	for _, row := range list["cached"] {
 		for _, root := range row.Roots.([]any) {
@@ -146,7 +150,8 @@ func mirrorNumbers(ts *testscript.TestScript, dir string) {
 	prune := show(ts, "mirror", "prune", dir, "--keep-last", "1", "--dry-run")
 	total := prune.total()
 	same(ts, "packages", map[string]int{
-		"list": list.total().Packages, "verify": verify.total().Packages, "prune": total.Packages + total.Locked + total.Recent,
+		"list": list.total().Packages, "verify": verify.total().Packages,
+		"prune": total.Packages + total.Locked + total.Recent,
 	})
 	same(ts, "freed", map[string]int64{"prune": total.Freed, "rows": prune.sum("removal", sizeShown)})
 	same(ts, "size", map[string]string{"list": fmt.Sprint(list.total().Size), "verify": fmt.Sprint(verify.total().Bytes)})

@@ -19,8 +19,9 @@ import (
 	"github.com/larder-cli/larder/sources/sourcetest"
 )
 
-// Larder reaches a registry through every kind of real proxy. One that intercepts TLS has its own certificate authority,
-// which the user can configure. The error of a proxy is not an answer of a mirror: larder does not use the next method.
+// Larder reaches a registry through every kind of real proxy. One that intercepts TLS has its own certificate
+// authority, which the user can configure. The error of a proxy is not an answer of a mirror: larder does not use the
+// next method.
 func TestProxies(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("elsewhere programs in Go take no authority from SSL_CERT_FILE")
@@ -37,12 +38,15 @@ func TestProxies(t *testing.T) {
 		{"HTTP", connectProxy("", ""), through, ""},
 		{"HTTP with credentials", connectProxy(login, ""), "HTTPS_PROXY=http://" + user + "@{proxy}", ""},
 		{"HTTP without the credentials", connectProxy("Basic x", ""), through, "407 Proxy Authentication Required"},
-		{"no proxy there", nil, "HTTPS_PROXY=http://" + user + "@127.0.0.1:1", "cannot reach the proxy 127.0.0.1:1: connection refused"},
+		{"none there", nil, "HTTPS_PROXY=http://" + user + "@127.0.0.1:1", "cannot reach the proxy 127.0.0.1:1: connection refused"},
 		{"NO_PROXY", connectProxy("", ""), through + " NO_PROXY=registry.test", "no such host"},
 		{"SOCKS5", socksProxy, "HTTPS_PROXY=socks5://{proxy}", ""},
 		{"intercepts", connectProxy("", ""), through, "hint: add the authority that issued the certificate"},
 		{"intercepts, with its authority", connectProxy("", ""), through + " SSL_CERT_FILE={authority}", ""},
-		{"hides a mirror", connectProxy("", "mirror.test"), through, "cannot reach mirror.test:443: the proxy .*refused the connection: 404 Not Found"},
+		{
+			"hides a mirror", connectProxy("", "mirror.test"), through,
+			"cannot reach mirror.test:443: the proxy .*refused the connection: 404 Not Found",
+		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
@@ -61,7 +65,8 @@ func TestProxies(t *testing.T) {
 			out, err := g.installBehind(methods, env)
 			right, compileErr := regexp.MatchString(tt.says, out)
 			sourcetest.Expect(t, (err == nil) == (tt.says == "") && right && compileErr == nil, "%v\n%s", err, out)
-			sourcetest.Expect(t, !strings.Contains(out, "p@ss") && !strings.Contains(out, "p%40ss"), "the password is told:\n%s", out)
+			told := strings.Contains(out, "p@ss") || strings.Contains(out, "p%40ss")
+			sourcetest.Expect(t, !told, "the password is told:\n%s", out)
 		})
 	}
 }
@@ -69,14 +74,15 @@ func TestProxies(t *testing.T) {
 // installBehind installs a provider of a host whose registry is at another host.
 func (g *ground) installBehind(methods string, env []string) (string, error) {
 	g.t.Helper()
-	g.write("terraformrc", methods+"host \"example.test\" {\n  services = {\n    \"providers.v1\" = \"https://registry.test/v1/providers/example.test/\"\n  }\n}\n")
+	const services = "{ \"providers.v1\" = \"https://registry.test/v1/providers/example.test/\" }"
+	g.write("terraformrc", methods+"host \"example.test\" {\n  services = "+services+"\n}\n")
 	ctx, cancel := context.WithTimeout(g.t.Context(), time.Minute)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, "larder", "install")
 	cmd.Dir = g.base
 	cmd.Env = append([]string{
-		"PATH=" + os.Getenv("PATH"), "HOME=" + g.base, "TF_CLI_CONFIG_FILE=" + g.path("terraformrc"), "TF_REGISTRY_DISCOVERY_RETRY=1",
-		"SSL_CERT_FILE=" + g.world.CAFile, "SSL_CERT_DIR=" + g.base,
+		"PATH=" + os.Getenv("PATH"), "HOME=" + g.base, "TF_CLI_CONFIG_FILE=" + g.path("terraformrc"),
+		"TF_REGISTRY_DISCOVERY_RETRY=1", "SSL_CERT_FILE=" + g.world.CAFile, "SSL_CERT_DIR=" + g.base,
 	}, env...)
 	out, err := cmd.CombinedOutput()
 	return string(out), err
@@ -126,7 +132,8 @@ func connectProxy(credentials, hidden string) func(net.Conn, string) {
 		case err != nil || req.Method != http.MethodConnect:
 			_, _ = io.WriteString(conn, "HTTP/1.1 400 Bad Request\r\n\r\n")
 		case credentials != "" && req.Header.Get("Proxy-Authorization") != credentials:
-			_, _ = io.WriteString(conn, "HTTP/1.1 407 Proxy Authentication Required\r\nProxy-Authenticate: Basic realm=\"x\"\r\n\r\n")
+			_, _ = io.WriteString(conn, "HTTP/1.1 407 Proxy Authentication Required\r\n"+
+				"Proxy-Authenticate: Basic realm=\"x\"\r\n\r\n")
 		case hidden != "" && strings.HasPrefix(req.Host, hidden):
 			_, _ = io.WriteString(conn, "HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n")
 		default:

@@ -27,7 +27,8 @@ import (
 // the directory with the action's source, if it is not this repository, and $ACTION_REF the tag or the
 // branch that the workflow names.
 func recipe(ts *testscript.TestScript, _ bool, args []string) {
-	r := &recipeRun{TestScript: ts, work: ts.Getenv("WORK"), engine: cmp.Or(ts.Getenv("ENGINE"), "terraform"), path: ts.Getenv("PATH")}
+	r := &recipeRun{TestScript: ts, work: ts.Getenv("WORK"), path: ts.Getenv("PATH")}
+	r.engine = cmp.Or(ts.Getenv("ENGINE"), "terraform")
 	ts.Check(os.WriteFile(filepath.Join(r.work, "log"), nil, 0o644))
 	if args[0] == "action.yml" {
 		inputs := map[string]string{}
@@ -75,7 +76,8 @@ var namedEngine = regexp.MustCompile(`(^|[^.\w-])terraform([\s"'$]|$)`)
 func (r *recipeRun) read(name string) string {
 	text, err := os.ReadFile(filepath.Join(story(r.TestScript).repo, filepath.FromSlash(name)))
 	r.Check(err)
-	return strings.ReplaceAll(namedEngine.ReplaceAllString(string(text), "${1}"+r.engine+"${2}"), "ghcr.io", "oci.example.test")
+	named := namedEngine.ReplaceAllString(string(text), "${1}"+r.engine+"${2}")
+	return strings.ReplaceAll(named, "ghcr.io", "oci.example.test")
 }
 
 // sh runs a script, as the shells of CI systems do: the first failure ends it.
@@ -169,8 +171,8 @@ var (
 	jenkinsScript   = regexp.MustCompile(`(?s)\bsh '''(.*?)'''`)
 )
 
-// jenkins runs the scripts of a pipeline with its environment. Credentials are those in the environment of the story, or
-// made up.
+// jenkins runs the scripts of a pipeline with its environment. Credentials are those in the environment of the story,
+// or made up.
 func (r *recipeRun) jenkins(text string) {
 	var env []string
 	for _, m := range jenkinsVariable.FindAllStringSubmatch(text, -1) {
@@ -220,7 +222,8 @@ func (r *recipeRun) dockerfile(text string) {
 			if strings.HasPrefix(to, "/") {
 				to = root + to
 			}
-			r.sh([]string{"FROM=" + filepath.Join(source, from), "TO=" + to}, dir, `mkdir -p "$(dirname "$TO")"; if [ -d "$FROM" ]; then cp -a "$FROM/." "$TO"; else cp -a "$FROM" "$TO"; fi`)
+			r.sh([]string{"FROM=" + filepath.Join(source, from), "TO=" + to}, dir, `mkdir -p "$(dirname "$TO")"
+				if [ -d "$FROM" ]; then cp -a "$FROM/." "$TO"; else cp -a "$FROM" "$TO"; fi`)
 		case "RUN":
 			r.sh(nil, dir, inside(rest))
 		case "ENV":
@@ -338,13 +341,17 @@ func (r *recipeRun) githubAction(with map[string]string) {
 }
 
 // githubScript runs a shell step, and returns the outputs that it has written.
-func (r *recipeRun) githubScript(step map[string]any, script string, env map[string]string, scope *githubScope) map[string]string {
+func (r *recipeRun) githubScript(
+	step map[string]any, script string, env map[string]string, scope *githubScope,
+) map[string]string {
 	files := map[string]string{}
 	for _, name := range []string{"GITHUB_OUTPUT", "GITHUB_PATH"} {
 		files[name] = filepath.Join(r.work, name)
 		r.Check(os.WriteFile(files[name], nil, 0o644))
 	}
-	vars := []string{"RUNNER_TEMP=" + r.temp(), "GITHUB_ACTION_PATH=" + scope.action, "GITHUB_SERVER_URL=https://github.com"}
+	vars := []string{
+		"RUNNER_TEMP=" + r.temp(), "GITHUB_ACTION_PATH=" + scope.action, "GITHUB_SERVER_URL=https://github.com",
+	}
 	for _, all := range []map[string]string{files, env} {
 		for name, value := range all {
 			vars = append(vars, name+"="+value)
@@ -461,7 +468,8 @@ func TestGuideShowsRecipes(t *testing.T) {
 		if *update {
 			sourcetest.Check(t, os.WriteFile(path, []byte(happened), 0o644))
 		} else {
-			sourcetest.Expect(t, happened == text, "docs/%s shows other recipes. To update it: go test ./cmd/larder -run TestGuideShowsRecipes -update", name)
+			const how = "go test ./cmd/larder -run TestGuideShowsRecipes -update"
+			sourcetest.Expect(t, happened == text, "docs/%s shows other recipes. To update it: %s", name, how)
 		}
 	}
 	recipes, err := filepath.Glob(filepath.Join(docs, "recipes", "*"))

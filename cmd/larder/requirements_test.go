@@ -71,7 +71,9 @@ func requiresAsRecorded(t *testing.T, p engineRelease, name string, archive *txt
 			args = append(args, "-get=false")
 		}
 		g.write(".config", "provider_installation {\n  filesystem_mirror {\n    path = \"/none\"\n  }\n}\n")
-		env := []string{"PATH=" + os.Getenv("PATH"), "TF_CLI_CONFIG_FILE=" + g.path(".config"), "HOME=" + dir + "/.home", "CHECKPOINT_DISABLE=1"}
+		env := []string{
+			"PATH=" + os.Getenv("PATH"), "TF_CLI_CONFIG_FILE=" + g.path(".config"), "HOME=" + dir + "/.home", "CHECKPOINT_DISABLE=1",
+		}
 		judge := newJudge(t, p, "requirements", name, nil)
 		if name == "same-source" && judge.live() && !p.recording() {
 			t.Skip("the engine names either of the two local names first, and so its output isn't that on record")
@@ -125,11 +127,13 @@ func TestBlocksForRegistriesAsEnginesDo(t *testing.T) {
 			config := filepath.Join(dir, "rc")
 			sourcetest.Check(t, os.WriteFile(config, []byte(src), 0o600))
 			env := []string{"HOME=" + dir, "TF_CLI_CONFIG_FILE=" + config, "CHECKPOINT_DISABLE=1"}
-			out, status := newJudge(t, p, "oci-blocks", files[i].Name, nil).run(engineRun{Base: dir, Dir: dir, Env: env, Args: []string{"version"}})
+			r := engineRun{Base: dir, Dir: dir, Env: env, Args: []string{"version"}}
+			out, status := newJudge(t, p, "oci-blocks", files[i].Name, nil).run(r)
 			sourcetest.Require(t, status == 0 && strings.Contains(out, "OpenTofu v"), "%s: %d: %s", src, status, out)
 			refuses := strings.Contains(out, "problems with the CLI configuration")
 			refused := reports != "" && !strings.HasPrefix(reports, "warning: ")
-			sourcetest.Expect(t, (refuses == refused) == (files[i+1].Name == "same"), "%s\nLarder: %s\nOpenTofu: %s", src, reports, out)
+			same := files[i+1].Name == "same"
+			sourcetest.Expect(t, (refuses == refused) == same, "%s\nLarder: %s\nOpenTofu: %s", src, reports, out)
 		}
 	})
 }

@@ -11,6 +11,34 @@ import (
 	"github.com/larder-cli/larder/sources/sourcetest"
 )
 
+// secretFaults are the places in which a server repeats a secret, which stands for %s.
+var secretFaults = map[string]sourcetest.Fault{
+	"version": {Path: "*/versions", Body: `{"versions":[{"version":"%s"},{"version":"1.0.%s"}]}`},
+	"warning": {Path: "*/versions", Body: `{"warnings":["%s is wrong"],` +
+		`"versions":[{"version":"1.0.0","platforms":[{"os":"linux","arch":"amd64"}]}]}`},
+	"protocol": {Path: "*/versions", Body: `{"versions":[{"version":"1.0.0",` +
+		`"protocols":["%s"],"platforms":[{"os":"%s","arch":"%s"}]}]}`},
+	"content type": {Path: "*/versions", Body: `<p>`, ContentType: "text/%s"},
+	"refusal":      {Path: "*/versions", Status: 403, Body: `{"errors":["%s"]}`, ContentType: "application/json"},
+	"failure":      {Path: "*/versions", Status: 500, Body: `%s`, ContentType: "text/plain"},
+	"page": {
+		Path: "*/versions", Status: 403, Body: `<html><title>%s</title></html>`, ContentType: "text/html",
+	},
+	"redirect":        {Path: "*/versions", Redirect: "https://other.test/%s/x?a=%s"},
+	"redirected user": {Path: "*/versions", Redirect: "ftp://me:%s@other.test/"},
+	"service":         {Path: "*/terraform.json", Body: `{"providers.v1":"https://%s.test/%s/"}`},
+	"scheme":          {Path: "*/terraform.json", Body: `{"providers.v1":"%s://x/"}`},
+	"name": {
+		Path: "*/download/*", Body: `{"protocols":["5.0"],"filename":"%s","download_url":"/%s","shasum":"%s"}`,
+	},
+	"archive": {
+		Path: "*.zip", Status: 403, ContentType: "application/xml",
+		Body: "<Error><Code>%s</Code><Message>%s</Message></Error>",
+	},
+	"instead of archive": {Path: "*.zip", Body: `{"error":"%s"}`},
+	"checksums":          {Path: "*_SHA256SUMS", Body: "%s  %s\n", ContentType: "text/plain"},
+}
+
 // No output contains a secret that Larder was given, wherever a server repeats it and however it
 // is encoded. A few places are tried in each run, and all of them under CI.
 func TestOutputHoldsNoSecrets(t *testing.T) {
@@ -23,31 +51,7 @@ func TestOutputHoldsNoSecrets(t *testing.T) {
 		"in base64": base64.StdEncoding.EncodeToString([]byte("me:" + secret)), "in JSON": `aB3x\/Yz9+Q7rT5uW2pL8k==.v1`,
 		"cut off": secret[:len(secret)-4], "after much": strings.Repeat("x", 60) + " " + secret,
 	}
-	faults := map[string]sourcetest.Fault{
-		"version": {Path: "*/versions", Body: `{"versions":[{"version":"%s"},{"version":"1.0.%s"}]}`},
-		"warning": {Path: "*/versions", Body: `{"warnings":["%s is wrong"],` +
-			`"versions":[{"version":"1.0.0","platforms":[{"os":"linux","arch":"amd64"}]}]}`},
-		"protocol": {Path: "*/versions", Body: `{"versions":[{"version":"1.0.0",` +
-			`"protocols":["%s"],"platforms":[{"os":"%s","arch":"%s"}]}]}`},
-		"content type":    {Path: "*/versions", Body: `<p>`, ContentType: "text/%s"},
-		"refusal":         {Path: "*/versions", Status: 403, Body: `{"errors":["%s"]}`, ContentType: "application/json"},
-		"failure":         {Path: "*/versions", Status: 500, Body: `%s`, ContentType: "text/plain"},
-		"page":            {Path: "*/versions", Status: 403, Body: `<title>%s</title>`, ContentType: "text/html"},
-		"redirect":        {Path: "*/versions", Redirect: "https://other.test/%s/x?a=%s"},
-		"redirected user": {Path: "*/versions", Redirect: "ftp://me:%s@other.test/"},
-		"service":         {Path: "*/terraform.json", Body: `{"providers.v1":"https://%s.test/%s/"}`},
-		"scheme":          {Path: "*/terraform.json", Body: `{"providers.v1":"%s://x/"}`},
-		"name": {
-			Path: "*/download/*", Body: `{"protocols":["5.0"],"filename":"%s","download_url":"/%s","shasum":"%s"}`,
-		},
-		"archive": {
-			Path: "*.zip", Status: 403, ContentType: "application/xml",
-			Body: "<Error><Code>%s</Code><Message>%s</Message></Error>",
-		},
-		"instead of archive": {Path: "*.zip", Body: `{"error":"%s"}`},
-		"checksums":          {Path: "*_SHA256SUMS", Body: "%s  %s\n", ContentType: "text/plain"},
-	}
-	for place, f := range faults {
+	for place, f := range secretFaults {
 		for form, text := range forms {
 			if form == "in JSON" && strings.HasPrefix(place, "redirect") {
 				continue // a header isn't JSON

@@ -149,12 +149,13 @@ func (s *storyState) serveBehind(ts *testscript.TestScript, name string, args []
 		for _, kind := range []string{"client_body", "proxy", "fastcgi", "uwsgi", "scgi"} {
 			text += kind + "_temp_path " + kind + ";\n"
 		}
-		text += recipe("serve.nginx.conf", "/run/larder/serve.sock", socket, "listen 443", "listen "+address, "  listen [::]:443 ssl http2;\n", "",
-			"/etc/nginx/tls.crt", cert, "/etc/nginx/tls.key", key) + "}\n"
+		text += recipe("serve.nginx.conf", "/run/larder/serve.sock", socket, "listen 443", "listen "+address,
+			"  listen [::]:443 ssl http2;\n", "", "/etc/nginx/tls.crt", cert, "/etc/nginx/tls.key", key) + "}\n"
 		cmd = exec.Command("nginx", "-p", dir, "-e", "stderr", "-c", writeIn(ts, "proxy/nginx.conf", []byte(text)))
 	case "caddy":
-		text := "{\n\tadmin off\n\tauto_https disable_redirects\n}\n" + recipe("serve.Caddyfile", "/run/larder/serve.sock", socket,
-			"mirror.example.com {\n", "localhost:"+port+" {\n\ttls "+cert+" "+key+"\n")
+		text := "{\n\tadmin off\n\tauto_https disable_redirects\n}\n" +
+			recipe("serve.Caddyfile", "/run/larder/serve.sock", socket,
+				"mirror.example.com {\n", "localhost:"+port+" {\n\ttls "+cert+" "+key+"\n")
 		cmd = exec.Command("caddy", "run", "--adapter", "caddyfile", "--config", writeIn(ts, "proxy/Caddyfile", []byte(text)))
 		cmd.Env = []string{"HOME=" + dir}
 	}
@@ -180,7 +181,7 @@ func (s *storyState) serveBehind(ts *testscript.TestScript, name string, args []
 func (s *storyState) serve(ts *testscript.TestScript, args []string) {
 	address := sourcetest.FreePort(s.t)
 	if s.served != nil { // clients know that one
-		address = strings.TrimSuffix(strings.Replace(strings.TrimPrefix(s.served.url, "https://"), "localhost", "127.0.0.1", 1), "/")
+		address = strings.NewReplacer("https://", "", "localhost", "127.0.0.1", "/", "").Replace(s.served.url)
 	}
 	larder, err := lookIn(ts.Getenv("PATH"), "larder")
 	ts.Check(err)
@@ -260,17 +261,15 @@ func (s *served) trust(ts *testscript.TestScript, authority string) {
 	}
 	pool := x509.NewCertPool()
 	pool.AppendCertsFromPEM(pem)
-	s.client = &http.Client{
-		Timeout: 30 * time.Second,
-		Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool}, ForceAttemptHTTP2: true, DisableCompression: true,
-			DialContext: func(ctx context.Context, network, address string) (net.Conn, error) { // whatever the name, the server is here
-				_, port, err := net.SplitHostPort(address)
-				if err != nil {
-					return nil, err
-				}
-				return new(net.Dialer).DialContext(ctx, network, net.JoinHostPort("127.0.0.1", port))
-			}},
+	transport := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool}, ForceAttemptHTTP2: true, DisableCompression: true}
+	transport.DialContext = func(ctx context.Context, network, address string) (net.Conn, error) {
+		_, port, err := net.SplitHostPort(address) // whatever the name, the server is here
+		if err != nil {
+			return nil, err
+		}
+		return new(net.Dialer).DialContext(ctx, network, net.JoinHostPort("127.0.0.1", port))
 	}
+	s.client = &http.Client{Timeout: 30 * time.Second, Transport: transport}
 }
 
 // mostShown is the size of an answer that is not shown.

@@ -36,7 +36,8 @@ func TestTokensOfTheEngines(t *testing.T) {
 		}
 	}
 	both := addressHost + " " + serviceHost
-	cases = append(cases, tokenCase{"moved", both, "variables"}, tokenCase{"moved", both, "helper"}, tokenCase{"moved", serviceHost, "helper"})
+	cases = append(cases, tokenCase{"moved", both, "variables"}, tokenCase{"moved", both, "helper"},
+		tokenCase{"moved", serviceHost, "helper"})
 	eachRelease(t, func(t *testing.T, p engineRelease) {
 		for _, c := range cases {
 			t.Run(c.String(), func(t *testing.T) {
@@ -69,7 +70,7 @@ func (c tokenCase) deviate(sent []string) []string {
 	var deviating []string
 	for _, request := range sent {
 		at, _ := strings.CutSuffix(request, " "+bearer(addressHost))
-		if kind, atService := strings.CutSuffix(at, " "+serviceHost); atService && (kind == "versions" || kind == "download") {
+		if at == "versions "+serviceHost || at == "download "+serviceHost {
 			request = at + own
 		}
 		deviating = append(deviating, request)
@@ -91,7 +92,9 @@ func (c tokenCase) sent(t *testing.T, run func(engineRun) (output string, status
 	case "moved":
 		config += fmt.Sprintf("host %q {\n  services = {\n    \"providers.v1\" = %q\n  }\n}\n", addressHost, base)
 	case "led":
-		g.world.Registry.Fault(sourcetest.Fault{Path: "/.well-known/*", Edit: func([]byte) []byte { return []byte(`{"providers.v1": "` + base + `"}`) }})
+		g.world.Registry.Fault(sourcetest.Fault{Path: "/.well-known/*", Edit: func([]byte) []byte {
+			return []byte(`{"providers.v1": "` + base + `"}`)
+		}})
 	}
 	for _, host := range strings.Fields(c.tokens) {
 		switch c.how {
@@ -104,7 +107,8 @@ func (c tokenCase) sent(t *testing.T, run func(engineRun) (output string, status
 	if c.how == "helper" {
 		config += "credentials_helper \"x\" {\n}\n"
 		g.mkdir(".terraform.d/plugins")
-		script := "#!/bin/sh\ncase ' " + c.tokens + " ' in\n*\" $2 \"*) echo '{\"token\": \"for-'$2'\"}' ;;\n*) echo '{}' ;;\nesac\n"
+		script := "#!/bin/sh\ncase ' " + c.tokens + " ' in\n" +
+			"*\" $2 \"*) echo '{\"token\": \"for-'$2'\"}' ;;\n*) echo '{}' ;;\nesac\n"
 		sourcetest.WriteExecutable(t, g.path(".terraform.d/plugins/terraform-credentials-x"), []byte(script))
 	}
 	g.write(".terraformrc", config)

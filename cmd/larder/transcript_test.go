@@ -52,7 +52,8 @@ func transcript(ts *testscript.TestScript, _ bool, args []string) {
 	case *update:
 		ts.Check(os.WriteFile(path, []byte(before+happened+after), 0o644))
 	default:
-		ts.Fatalf("%s does not show what happens. To update it: go test ./cmd/larder -run TestScripts -update\n%s", name, happened)
+		const how = "go test ./cmd/larder -run TestScripts -update"
+		ts.Fatalf("%s does not show what happens. To update it: %s\n%s", name, how, happened)
 	}
 }
 
@@ -95,6 +96,7 @@ var (
 	ofEngine   = regexp.MustCompile(`^(\w+=\S+ )*(larder exec .*-- .*)?\b(terraform|tofu) `)
 	unprompted = regexp.MustCompile(`^    (larder|terraform|tofu) [^{]*$`)
 	unseen     = regexp.MustCompile(`^<!-- \$ (.*) -->$`)
+	showsError = regexp.MustCompile(`larder: error: | problem| failure`) // checks find the latter
 	outside    = regexp.MustCompile(`(^|[\s='"])(/srv|/mnt)\b`)
 )
 
@@ -116,7 +118,8 @@ func runShown(ts *testscript.TestScript, command string, shown int) []string {
 	if s.shown != nil {
 		command = strings.ReplaceAll(command, shownAddress, s.shown.address)
 	}
-	if name, value, ok := strings.Cut(strings.TrimPrefix(command, "export "), "="); ok && strings.HasPrefix(command, "export ") {
+	assignment, exports := strings.CutPrefix(command, "export ")
+	if name, value, ok := strings.Cut(assignment, "="); ok && exports {
 		ts.Setenv(name, strings.Replace(value, "~", ts.Getenv("HOME"), 1))
 		return nil
 	}
@@ -131,7 +134,7 @@ func runShown(ts *testscript.TestScript, command string, shown int) []string {
 	if s.shown != nil {
 		out = strings.ReplaceAll(out, s.shown.address, shownAddress)
 	}
-	if err != nil && !strings.Contains(out, "larder: error: ") && !strings.Contains(out, " problem") && !strings.Contains(out, " failure") { // which checks find
+	if err != nil && !showsError.MatchString(out) {
 		ts.Fatalf("%s: %v\n%s", command, err, out)
 	}
 	if ofEngine.MatchString(command) {
@@ -171,7 +174,8 @@ func (s *storyState) serveShown(ts *testscript.TestScript, command string, lines
 	ts.Defer(func() { _ = cmd.Process.Kill() })
 	var out string
 	var m []string
-	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline) && (m == nil || strings.Count(out, "\n") < lines); time.Sleep(10 * time.Millisecond) {
+	complete := func() bool { return m != nil && strings.Count(out, "\n") >= lines }
+	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline) && !complete(); time.Sleep(10 * time.Millisecond) {
 		out = ts.ReadFile(log)
 		m = servedAt.FindStringSubmatch(out)
 		if *update && m != nil {
@@ -201,7 +205,8 @@ func TestShownCommandsAreRun(t *testing.T) {
 	for _, path := range append(guides, "../../README.md") {
 		name := strings.TrimPrefix(filepath.ToSlash(path), "../../")
 		text := document(t, name)
-		sourcetest.Expect(t, !strings.Contains(text, "\n"+prompt) || strings.Contains(told, "\ntranscript "+name), "no story runs the commands in %s", name)
+		runs := !strings.Contains(text, "\n"+prompt) || strings.Contains(told, "\ntranscript "+name)
+		sourcetest.Expect(t, runs, "no story runs the commands in %s", name)
 		shown := false
 		for line := range strings.Lines(text) {
 			shown = strings.HasPrefix(line, prompt) || shown && strings.HasPrefix(line, indent)
