@@ -9,7 +9,6 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
-	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -73,7 +72,8 @@ func withEachProgram(t *testing.T, kind string, complete, some int, test situati
 	}
 }
 
-var situations = flag.String("situations", "", "compare larder with the engines on PATH in so many situations, from a seed: NUMBER@SEED")
+var situations = flag.String("situations", "",
+	"compare larder with the engines on PATH in so many situations, from a seed: NUMBER@SEED")
 
 // requested returns the seeds of the flag -situations.
 func requested(t *testing.T) (seeds []uint64) {
@@ -273,14 +273,15 @@ func (c *comparison) differences(want, got outcome) []string {
 	if want.lock != got.lock {
 		all = append(all, fmt.Sprintf("lock file:\n%s\nwant:\n%s", got.lock, want.lock))
 	}
-	crashed := crash.MatchString(want.output) // then it doesn't say why it failed, and may not have come to a provider
+	crashed := crash.MatchString(want.output) // it doesn't say why it failed, and may not have come to a provider
 	if !crashed {
 		all = append(all, compareTrees("installed", want.tree, got.tree)...)
 	}
 	if want.status == 0 && got.status == 0 {
 		all = append(all, c.cacheDifferences(want, got)...)
 	}
-	unreadable := badArchive.MatchString(unwrapped(want.output)) || c.Engine == sources.OpenTofu && notListed.MatchString(got.output)
+	unreadable := badArchive.MatchString(unwrapped(want.output)) ||
+		c.Engine == sources.OpenTofu && notListed.MatchString(got.output)
 	if w, g := kinds(want, got); !unreadable && !crashed && want.status != 0 && got.status != 0 && !slices.Equal(w, g) {
 		all = append(all, fmt.Sprintf("failed because of %q, want %q", g, w))
 	}
@@ -289,7 +290,8 @@ func (c *comparison) differences(want, got outcome) []string {
 
 // badArchive is said of an archive, which Larder fetches only once its signature is
 // known to be good: it may have another complaint.
-var badArchive = regexp.MustCompile(`zip: checksum error|empty archive|archive has incorrect checksum|Error while installing \S+ \S+: \S+: bad response code: \d+|unsuccessful request to \S+: \d+`)
+var badArchive = regexp.MustCompile(`zip: checksum error|empty archive|archive has incorrect checksum|` +
+	`Error while installing \S+ \S+: \S+: bad response code: \d+|unsuccessful request to \S+: \d+`)
 
 // notListed is what Larder says of a locked version that no source lists. If it is cached,
 // OpenTofu, which lists no versions then, says that it has no package.
@@ -331,7 +333,8 @@ func (c *comparison) cacheDifferences(want, got outcome) []string {
 // followUp is what Terraform still does when Larder is done: it should be
 // nothing.
 func (c *comparison) followUp(before outcome) []string {
-	known := !slices.ContainsFunc(strings.Split(before.lock, "\nprovider ")[1:], func(block string) bool { return !strings.Contains(block, `"h1:`) })
+	unknown := func(block string) bool { return !strings.Contains(block, `"h1:`) }
+	known := !slices.ContainsFunc(strings.Split(before.lock, "\nprovider ")[1:], unknown)
 	bare := c.cached(before) && c.Seed%2 == 0 && known // Terraform doesn't use a cached package without that hash
 	if bare {                                          // the cache alone must do
 		c.remove(filepath.Join(c.dir, c.DataDir, "providers"))
@@ -368,31 +371,30 @@ func (c *comparison) cached(o outcome) bool {
 	return true
 }
 
-// A failure is a kind of failure, with the messages of both programs.
-type failure struct {
-	name           string
-	engine, larder *regexp.Regexp
-}
-
-var failures = []failure{
-	{"nothing to choose", regexp.MustCompile(`no available releases match|version \S+ is no longer available|does not have a provider named|was not found in any of the search locations|is not a valid provider version`),
-		regexp.MustCompile(`no versions? (are available|match)|only pre-releases|is no longer available|: not found in |no installation method`)},
-	{"locked out", regexp.MustCompile(`locked provider \S+ \S+ does not match`), regexp.MustCompile(`lock file selects \S+, which does not match`)},
-	{"no platform", regexp.MustCompile(`does not have a package available for your current platform`), regexp.MustCompile(`no package for (this|the) platform`)},
-	{"other package", regexp.MustCompile(`doesn't match any of the checksums previously recorded`), regexp.MustCompile(`the dependency lock file has`)},
-	{"no executable", regexp.MustCompile(`could not find executable`), regexp.MustCompile(`no provider executable|no files in the archive`)},
-	{"read-only", regexp.MustCompile(`lock file is read-only`), regexp.MustCompile(`lock file is out of date`)},
-	{"no directory", regexp.MustCompile(`cannot search`), regexp.MustCompile(`cannot search|there is no directory`)},
-	{"unknown key", regexp.MustCompile(`signature from unknown issuer`), regexp.MustCompile(`signed by the unknown key|no signing keys`)},
+// failures are the kinds of failure, each with the messages of engines and of Larder.
+var failures = []struct{ name, engine, larder string }{
+	{
+		"nothing to choose",
+		`no available releases match|version \S+ is no longer available|does not have a provider named|` +
+			`was not found in any of the search locations|is not a valid provider version`,
+		`no versions? (are available|match)|only pre-releases|is no longer available|: not found in |no installation method`,
+	},
+	{"locked out", `locked provider \S+ \S+ does not match`, `lock file selects \S+, which does not match`},
+	{"no platform", `does not have a package available for your current platform`, `no package for (this|the) platform`},
+	{"other package", `doesn't match any of the checksums previously recorded`, `the dependency lock file has`},
+	{"no executable", `could not find executable`, `no provider executable|no files in the archive`},
+	{"read-only", `lock file is read-only`, `lock file is out of date`},
+	{"no directory", `cannot search`, `cannot search|there is no directory`},
+	{"unknown key", `signature from unknown issuer`, `signed by the unknown key|no signing keys`},
 }
 
 // kinds returns the kinds of failure in the outcomes of both programs.
 func kinds(engine, larder outcome) (want, got []string) {
 	for _, f := range failures {
-		if f.engine.MatchString(unwrapped(engine.output)) {
+		if regexp.MustCompile(f.engine).MatchString(unwrapped(engine.output)) {
 			want = append(want, f.name)
 		}
-		if f.larder.MatchString(unwrapped(larder.output)) {
+		if regexp.MustCompile(f.larder).MatchString(unwrapped(larder.output)) {
 			got = append(got, f.name)
 		}
 	}
@@ -406,20 +408,26 @@ type deviation struct {
 }
 
 var deviations = []deviation{
-	{"Network mirrors for hosts with ports", said(`failed to query provider mirror \S+ for \S+:\d+/\S+: (parse|the|request failed)`)},
+	{"Network mirrors for hosts with ports", said(
+		`failed to query provider mirror \S+ for \S+:\d+/\S+: (parse|the|request failed)`,
+	)},
 	{"No queries if the packages are on disk", sufficed},
 	{"Packages are replaced as a whole", replaced},
 	{"Unusual names in archives", func(s *situation, want, got outcome) bool {
-		return strings.Contains(unwrapped(want.output), "doesn't match any of the checksums previously recorded") && contains(s, "directories", "dots")
+		other := strings.Contains(unwrapped(want.output), "doesn't match any of the checksums previously recorded")
+		return other && contains(s, "directories", "dots")
 	}},
 	{"Packages must contain an executable", func(s *situation, want, _ outcome) bool {
-		incomplete := slices.ContainsFunc(s.Cached, func(p placed) bool { return p.How == "incomplete" }) || contains(s, "no program", "program below", "empty")
-		return noProgram.MatchString(unwrapped(want.output)) && incomplete
+		incomplete := slices.ContainsFunc(s.Cached, func(p placed) bool { return p.How == "incomplete" })
+		return noProgram.MatchString(unwrapped(want.output)) &&
+			(incomplete || contains(s, "no program", "program below", "empty"))
 	}},
 	{"Errors in the configuration come first", func(_ *situation, want, got outcome) bool {
 		return want.status != 0 && strings.Contains(got.output, "--plugin-dir: there is no directory")
 	}},
-	{"Errors in the configuration come first", said(`Invalid dependency on built-in provider|Invalid legacy provider address`)},
+	{"Errors in the configuration come first", said(
+		`Invalid dependency on built-in provider|Invalid legacy provider address`,
+	)},
 	{"Credentials go to their own host", func(s *situation, want, got outcome) bool {
 		return s.Token != "" && strings.Contains(want.output+got.output, "credentials")
 	}},
@@ -427,7 +435,9 @@ var deviations = []deviation{
 	{"Installed packages are links to files", func(s *situation, _, _ outcome) bool {
 		return s.Prior == "itself" && s.CacheDir != "" && slices.Contains(s.Forgot, s.CacheDir)
 	}},
-	{"A failed install changes nothing", said(`entry contains '\.\.'|Error while installing \S+ \S+: zip: checksum error`)},
+	{"A failed install changes nothing", said(
+		`entry contains '\.\.'|Error while installing \S+ \S+: zip: checksum error`,
+	)},
 	{"Empty URLs", func(_ *situation, _, got outcome) bool { return strings.Contains(got.output, "empty URL") }},
 	{"Hostile archives", func(s *situation, _, got outcome) bool {
 		return contains(s, "symbolic link", "twice") && hostile.MatchString(got.before+got.output)
@@ -436,11 +446,11 @@ var deviations = []deviation{
 		return s.Prior == "itself" && republishedText.MatchString(got.output)
 	}},
 	{"Comments in lock files stay", func(s *situation, _, got outcome) bool {
-		return strings.Contains(got.lock, "  # a comment\n") || strings.Contains(got.lock, "# ours\n") || strings.Contains(got.lock, "// the end\n")
+		return regexp.MustCompile(`  # a comment\n|# ours\n|// the end\n`).MatchString(got.lock)
 	}},
 	{"`plugin_cache_may_break_dependency_lock_file` as a last resort", func(s *situation, want, _ outcome) bool {
 		return slices.Contains(s.Env, "TF_PLUGIN_CACHE_MAY_BREAK_DEPENDENCY_LOCK_FILE=1") &&
-			(strings.Contains(want.output, "from the shared cache directory") || strings.Contains(want.output, "provider from shared cache"))
+			regexp.MustCompile(`from the shared cache directory|provider from shared cache`).MatchString(want.output)
 	}},
 	{"Read-only lock files that OpenTofu would rewrite", func(s *situation, want, _ outcome) bool {
 		kept := strings.Contains(want.lock, `"registry.terraform.io/hashicorp/`)
@@ -451,9 +461,12 @@ var deviations = []deviation{
 	}},
 	{"Providers under development", said(`Provider development overrides are in effect`)},
 	{"Broken CLI configurations", func(_ *situation, _, got outcome) bool { return brokenConfig.MatchString(got.output) }},
-	{"Signed hashes from the cache", func(s *situation, want, got outcome) bool { return s.Prior == "itself" && more(want.lock, got.lock) }},
+	{"Signed hashes from the cache", func(s *situation, want, got outcome) bool {
+		return s.Prior == "itself" && more(want.lock, got.lock)
+	}},
 	{"Errors that don't affect providers", func(_ *situation, want, got outcome) bool {
-		return want.status != 0 && got.status != 0 && strings.Contains(want.output, "configuration must be valid before initialization")
+		return want.status != 0 && got.status != 0 &&
+			strings.Contains(want.output, "configuration must be valid before initialization")
 	}},
 	{"Locked versions that no registry lists", func(s *situation, want, got outcome) bool {
 		return s.Engine == sources.OpenTofu && want.status == 0 && notListed.MatchString(got.output)
@@ -462,7 +475,8 @@ var deviations = []deviation{
 		return older(want.program, want.output, want.lock, got.lock)
 	}},
 	{"Configuration of newer releases", func(s *situation, want, _ outcome) bool {
-		return want.status != 0 && (unknownBlock.MatchString(want.output) || strings.Contains(want.output, "chosen.tf line"))
+		newer := unknownBlock.MatchString(want.output) || strings.Contains(want.output, "chosen.tf line")
+		return want.status != 0 && newer
 	}},
 	{"Binary markers in SHA256SUMS", func(s *situation, _, _ outcome) bool {
 		return hasRelease(s, func(r published) bool { return r.Sums == "starred" })
@@ -474,7 +488,8 @@ var deviations = []deviation{
 			other = sources.OpenTofu
 		}
 		rule := func(text string) bool { return ruleWithoutHost.MatchString(text) }
-		return slices.ContainsFunc(slices.Collect(maps.Values(s.Files)), rule) && strings.Contains(s.String(), string(other.DefaultHost()))
+		return slices.ContainsFunc(slices.Collect(maps.Values(s.Files)), rule) &&
+			strings.Contains(s.String(), string(other.DefaultHost()))
 	}},
 	{"Blank lines in SHA256SUMS", func(s *situation, want, got outcome) bool {
 		crashed := strings.Contains(want.output, "TERRAFORM CRASH") || strings.Contains(want.output, "panic: ")
@@ -488,7 +503,9 @@ func said(expr string) func(*situation, outcome, outcome) bool {
 	return func(_ *situation, want, _ outcome) bool { return re.MatchString(unwrapped(want.output)) }
 }
 
-var failed = regexp.MustCompile(`(?:Could not retrieve the list of available versions for provider |given in provider source address "|Could not resolve provider |Error while installing |Provider "?)([^ :"]+(?::\d+/[^ :"]+)?)[ :"]`)
+var failed = regexp.MustCompile(`(?:Could not retrieve the list of available versions for provider |` +
+	`given in provider source address "|Could not resolve provider |Error while installing |Provider "?)` +
+	`([^ :"]+(?::\d+/[^ :"]+)?)[ :"]`)
 
 // sufficed is whether an engine asks in vain for what Larder had no need to, or has
 // got more hashes by fetching again.
@@ -498,7 +515,8 @@ func sufficed(_ *situation, want, got outcome) bool {
 	}
 	for _, m := range failed.FindAllStringSubmatch(unwrapped(want.output), -1) {
 		name := strings.TrimPrefix(strings.TrimPrefix(m[1], "registry.terraform.io/"), "registry.opentofu.org/")
-		at := regexp.MustCompile(`(?m)^[ +~]+(?:registry.(?:terraform.io|opentofu.org)/)?` + regexp.QuoteMeta(name) + ` .* (already installed|from the cache)`)
+		at := regexp.MustCompile(`(?m)^[ +~]+(?:registry.(?:terraform.io|opentofu.org)/)?` + regexp.QuoteMeta(name) +
+			` .* (already installed|from the cache)`)
 		if at.MatchString(got.output) {
 			return true
 		}
@@ -506,7 +524,8 @@ func sufficed(_ *situation, want, got outcome) bool {
 	return false
 }
 
-var occupied = regexp.MustCompile(`mkdir \S+: (file exists|not a directory)|does not match the content of the downloaded package|checksum for existing cached provider package|because it is a symlink`)
+var occupied = regexp.MustCompile(`mkdir \S+: (file exists|not a directory)|because it is a symlink|` +
+	`does not match the content of the downloaded package|checksum for existing cached provider package`)
 
 // replaced is whether something lay where an engine wanted to unpack a package:
 // Terraform leaves what is of another package, and fails where it cannot unpack, since 1.15 also at a link.
@@ -515,14 +534,17 @@ func replaced(s *situation, want, _ outcome) bool {
 	for _, p := range append(slices.Clone(s.Installed), s.Cached...) {
 		for id, files := range want.tree {
 			_, stale := files["stale"]
-			changed := stale || slices.Contains(slices.Collect(maps.Values(files)), fmt.Sprintf("%x", sha256.Sum256([]byte("tampered\n"))))
-			if matches("*"+p.ID[strings.IndexByte(p.ID, '/'):], strings.ReplaceAll(id, runtime.GOOS+"_"+runtime.GOARCH, "{platform}")) && changed {
+			tampered := fmt.Sprintf("%x", sha256.Sum256([]byte("tampered\n")))
+			changed := stale || slices.Contains(slices.Collect(maps.Values(files)), tampered)
+			id = strings.ReplaceAll(id, ownPlatform, "{platform}")
+			if matches("*"+p.ID[strings.IndexByte(p.ID, '/'):], id) && changed {
 				return true
 			}
 		}
 	}
 	left := slices.ContainsFunc(s.Installed, func(p placed) bool { return p.How == "stale file" }) || publishedTwice(s)
-	return occupied.MatchString(unwrapped(want.output)) || s.Prior != "" && left // and locked, even if it is gone by now
+	// It is locked, even if it is gone by now.
+	return occupied.MatchString(unwrapped(want.output)) || s.Prior != "" && left
 }
 
 // publishedTwice reports whether a release replaces another one.
@@ -559,13 +581,15 @@ func older(p engineRelease, output, theirs, ours string) bool {
 		return false
 	}
 	lines := strings.Split(ours, "\n")
-	fewer := len(theirs) < len(ours) && !slices.ContainsFunc(strings.Split(theirs, "\n"), func(l string) bool { return !slices.Contains(lines, l) })
+	other := func(l string) bool { return !slices.Contains(lines, l) }
+	fewer := len(theirs) < len(ours) && !slices.ContainsFunc(strings.Split(theirs, "\n"), other)
 	return olderDefect.MatchString(output) || p.Engine == sources.OpenTofu && theirs != "" && fewer
 }
 
 var (
 	crash       = regexp.MustCompile(`(?m)^(panic|runtime error): `)
-	olderDefect = regexp.MustCompile(`(?m)^(panic|runtime error): |public key type: 22|provided but not defined: -lock-file|installation method "oci_mirror"|versions matching "\d\S*-\S+, \d\S*-\S+"`)
+	olderDefect = regexp.MustCompile(`(?m)^(panic|runtime error): |public key type: 22|provided but not defined: -lock-file|` +
+		`installation method "oci_mirror"|versions matching "\d\S*-\S+, \d\S*-\S+"`)
 )
 
 // unknownBlock is what a release says of what only later ones know.
@@ -574,7 +598,8 @@ var unknownBlock = regexp.MustCompile(`Blocks of type "(action|ephemeral|removed
 // noProgram is what Terraform says of an installed or a cached package without an executable.
 var noProgram = regexp.MustCompile(`previously-installed|from the shared cache directory: provider binary not found`)
 
-var leadsOut = regexp.MustCompile(`is a symlink out of the mirror, and the mirror is in a checkout|the root module reaches it through a symbolic link`)
+var leadsOut = regexp.MustCompile(`is a symlink out of the mirror, and the mirror is in a checkout|` +
+	`the root module reaches it through a symbolic link`)
 
 var hostile = regexp.MustCompile(`occurs twice|neither a file nor a directory`)
 

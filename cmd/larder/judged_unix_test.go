@@ -30,7 +30,9 @@ type judgedStore struct {
 	change, restore func()
 }
 
-func (s judgedStore) Begin(ctx context.Context, id sources.PackageID, purpose sources.Purpose) (sources.Held, sources.Tx, error) {
+func (s judgedStore) Begin(
+	ctx context.Context, id sources.PackageID, purpose sources.Purpose,
+) (sources.Held, sources.Tx, error) {
 	held, tx, err := s.Store.Begin(ctx, id, purpose)
 	return held, judgedTx{tx, s}, err
 }
@@ -72,6 +74,19 @@ func rewrite(t *testing.T, path string, data []byte) {
 	sourcetest.Check(t, errors.Join(err, f.Close(), os.Chtimes(path, before.ModTime(), before.ModTime())))
 }
 
+func openCache(t *testing.T, dir string) acquire.Store {
+	return sourcetest.Must(cachedir.Open(dir, cachedir.Options{}))(t)
+}
+
+func mirrorOpener(unpacked bool) func(*testing.T, string) acquire.Store {
+	return func(t *testing.T, dir string) acquire.Store {
+		b, err := builder.Open(t.Context(), dir, builder.Options{Unpacked: unpacked})
+		sourcetest.Check(t, err)
+		t.Cleanup(func() { b.Close() })
+		return b
+	}
+}
+
 // The bytes that are stored are those that were hashed: an archive that another user can
 // change between the two is refused, even if nothing shows that it changed and the lock
 // file has its hash.
@@ -83,47 +98,37 @@ func TestJudgedArchivesAreUsed(t *testing.T) {
 			slot := acquire.Slot{}
 			defer slot.Leave()
 			a := acquire.New(fsmirror.New(mirror, fsmirror.Options{}), into, nil, acquire.Options{})
-			req := acquire.Request{ID: id, Purpose: purpose, Slot: &slot, By: acquire.TheLockFile, Locked: []sources.Hash{sources.ZipHash(sha256.Sum256(good))}}
+			req := acquire.Request{ID: id, Purpose: purpose, Slot: &slot, By: acquire.TheLockFile}
+			req.Locked = []sources.Hash{sources.ZipHash(sha256.Sum256(good))}
 			_, err := a.Acquire(t.Context(), req, sources.Stored{})
 			return err
 		}
 	}
 	imported := func(t *testing.T, into judgedStore, mirror string) error {
-		found, err := legacy.Find(t.Context(), []string{filepath.Join(mirror, filepath.FromSlash(id.Provider.String()))}, legacy.Options{Prefix: "example.test/acme"})
+		dirs := []string{filepath.Join(mirror, filepath.FromSlash(id.Provider.String()))}
+		found, err := legacy.Find(t.Context(), dirs, legacy.Options{Prefix: "example.test/acme"})
 		sourcetest.Check(t, err)
 		sourcetest.Require(t, len(found.Candidates) == 1, "found %+v", found)
 		_, err = found.Candidates[0].Put(t.Context(), into)
 		return err
 	}
-	cache := func(t *testing.T, dir string) acquire.Store {
-		d, err := cachedir.Open(dir, cachedir.Options{})
-		sourcetest.Check(t, err)
-		return d
-	}
-	mirror := func(unpacked bool) func(*testing.T, string) acquire.Store {
-		return func(t *testing.T, dir string) acquire.Store {
-			b, err := builder.Open(t.Context(), dir, builder.Options{Unpacked: unpacked})
-			sourcetest.Check(t, err)
-			t.Cleanup(func() { b.Close() })
-			return b
-		}
-	}
 	for name, c := range map[string]struct {
 		open func(*testing.T, string) acquire.Store
 		put  func(*testing.T, judgedStore, string) error
 	}{
-		"install":                {cache, acquired(sources.ToStore)},
-		"lock":                   {cache, acquired(sources.ToHash)},
-		"mirror sync":            {mirror(false), acquired(sources.ToStore)},
-		"mirror sync --unpacked": {mirror(true), acquired(sources.ToStore)},
-		"import":                 {mirror(false), imported},
-		"import --unpacked":      {mirror(true), imported},
+		"install":                {openCache, acquired(sources.ToStore)},
+		"lock":                   {openCache, acquired(sources.ToHash)},
+		"mirror sync":            {mirrorOpener(false), acquired(sources.ToStore)},
+		"mirror sync --unpacked": {mirrorOpener(true), acquired(sources.ToStore)},
+		"import":                 {mirrorOpener(false), imported},
+		"import --unpacked":      {mirrorOpener(true), imported},
 	} {
 		for _, how := range []string{"unchanged", "changed", "changed and restored"} {
 			t.Run(name+"/"+how, func(t *testing.T) {
 				from, to := t.TempDir(), t.TempDir()
 				path := filepath.Join(from, filepath.FromSlash(id.Provider.String()), id.Filename())
-				sourcetest.Check(t, errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, good, 0o644), os.Chmod(path, 0o666)))
+				sourcetest.Check(t, os.MkdirAll(filepath.Dir(path), 0o755))
+				sourcetest.Check(t, errors.Join(os.WriteFile(path, good, 0o644), os.Chmod(path, 0o666)))
 				store := judgedStore{c.open(t, to), func() {}, func() {}}
 				if how != "unchanged" {
 					store.change = func() { rewrite(t, path, evil) }

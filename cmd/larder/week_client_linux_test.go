@@ -112,8 +112,8 @@ func (w *week) judge(a answer, p weekVersion, want ...int) bool {
 	case a.status == http.StatusServiceUnavailable:
 		allowed = restarted
 	}
-	sourcetest.Expect(w, allowed, "%s, of %s: %d after %s, %v, %d bytes: %.200q", a.name, p.at.Format("15:04:05.000"), a.status,
-		a.ended.Sub(a.begun), a.err, len(a.body), a.body)
+	sourcetest.Expect(w, allowed, "%s, of %s: %d after %s, %v, %d bytes: %.200q",
+		a.name, p.at.Format("15:04:05.000"), a.status, a.ended.Sub(a.begun), a.err, len(a.body), a.body)
 	return false
 }
 
@@ -140,8 +140,10 @@ func (c *weekClient) list(p weekVersion) {
 			}
 			continue
 		}
-		sourcetest.Expect(c, a.stale() || a.begun.Sub(q.at) < listAge, "%s at %s lacks %s of %s: %v", a.name, a.begun, q.version, q.at, list.Versions)
-		sourcetest.Expect(c, a.stale() || first.IsZero() || a.begun.Before(first), "%s at %s lacks %s, which it had at %s", a.name, a.begun, q.version, first)
+		sourcetest.Expect(c, a.stale() || a.begun.Sub(q.at) < listAge,
+			"%s at %s lacks %s of %s: %v", a.name, a.begun, q.version, q.at, list.Versions)
+		sourcetest.Expect(c, a.stale() || first.IsZero() || a.begun.Before(first),
+			"%s at %s lacks %s, which it had at %s", a.name, a.begun, q.version, first)
 	}
 }
 
@@ -160,8 +162,10 @@ func (c *weekClient) document(p weekVersion) {
 			continue
 		}
 		entry, ok := document.Archives[q.platform]
-		sourcetest.Expect(c, ok || a.stale() || a.begun.Sub(q.at) < listAge, "%s at %s lacks %s of %s", a.name, a.begun, q.platform, q.at)
-		sourcetest.Expect(c, !ok || slices.Contains(entry.Hashes, q.zh), "%s: %s has the hashes %s, not %s", a.name, q.platform, entry.Hashes, q.zh)
+		sourcetest.Expect(c, ok || a.stale() || a.begun.Sub(q.at) < listAge,
+			"%s at %s lacks %s of %s", a.name, a.begun, q.platform, q.at)
+		sourcetest.Expect(c, !ok || slices.Contains(entry.Hashes, q.zh),
+			"%s: %s has the hashes %s, not %s", a.name, q.platform, entry.Hashes, q.zh)
 	}
 	again := c.get(p, p.version+".json", "If-None-Match: "+a.header.Get("ETag"))
 	c.judge(again, p, http.StatusOK, http.StatusNotModified)
@@ -187,7 +191,8 @@ func (c *weekClient) resume(p weekVersion) {
 		return
 	}
 	rest := c.ask(context.Background(), p.archive(), -1, fmt.Sprintf("Range: bytes=%d-", len(a.body)))
-	if rest.status == http.StatusRequestedRangeNotSatisfiable && c.genuine(rest, p, a.body) || !c.judge(rest, p, http.StatusOK, http.StatusPartialContent) {
+	if rest.status == http.StatusRequestedRangeNotSatisfiable && c.genuine(rest, p, a.body) ||
+		!c.judge(rest, p, http.StatusOK, http.StatusPartialContent) {
 		return
 	}
 	body := rest.body
