@@ -32,9 +32,9 @@ func TestInterruptedWithBars(t *testing.T) {
 		fmt.Fprint(w.TTY, "\x00")
 	}()
 	w.Until("/200 kB")
-	if line := "example.test/acme/widget 1.0.0  ━━━━━━──────────────   32%  66/200 kB"; !strings.Contains(strings.Join(w.Seen(), "\n"), line) {
-		t.Errorf("got\n%s", strings.Join(w.Seen(), "\n"))
-	}
+	const line = "example.test/acme/widget 1.0.0  ━━━━━━──────────────   32%  66/200 kB"
+	seen := strings.Join(w.Seen(), "\n")
+	sourcetest.Expect(t, strings.Contains(seen, line), "got\n%s", seen)
 	interrupt()
 	w.Until("\x00")
 	const want = "larder: error: interrupted; providers already installed are complete; the lock file is intact"

@@ -115,7 +115,7 @@ func (m *diskMachine) spoil() {
 		m.chmod(filepath.Join(dir, widgetDir, "1.2.0", ownPlatform, "terraform-provider-widget_v1.2.0"), 0o444)
 	}
 	m.write(pluginCache+"/.larder/partial/"+strings.ReplaceAll(widgetDir, "/", "~")+"~1.2.0~"+ownPlatform, "half")
-	for _, dir := range []string{"tmp/removed-1", "tmp/123456", "partial/123456", "archives/123456", "quarantine/example.test"} {
+	for _, dir := range strings.Fields("tmp/removed-1 tmp/123456 partial/123456 archives/123456 quarantine/example.test") {
 		m.write(filepath.Join(pluginCache, ".larder", dir, "leftover"), "a leftover")
 	}
 	m.write(filepath.Join(pluginCache, ".larder/tmp/temp-1"), "a leftover")

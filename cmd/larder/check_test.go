@@ -11,8 +11,8 @@ import (
 	"github.com/larder-cli/larder/sources/sourcetest"
 )
 
-// The SARIF documents in stories follow the schema of OASIS, whose terms don't allow a copy here. LARDER_SARIF_SCHEMA is
-// its path, and python3 needs the package jsonschema.
+// The SARIF documents in stories follow the schema of OASIS, whose terms don't allow a copy here. LARDER_SARIF_SCHEMA
+// is its path, and python3 needs the package jsonschema.
 func TestSARIFFollowsSchema(t *testing.T) {
 	schema := os.Getenv("LARDER_SARIF_SCHEMA")
 	if schema == "" {

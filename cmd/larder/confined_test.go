@@ -48,7 +48,8 @@ func TestConfinedInitSucceeds(t *testing.T) {
 			got := c.confined(append([]string{"larder", "exec", "--"}, init...))
 			excuse := excused(t, excusesFor(c.situation, want, got))
 			sourcetest.Expect(t, got.status == 0 || excuse != "" || strings.Contains(got.output, unhashed),
-				"trial %d, %q: init fails below larder exec:\n%s\nalone:\n%s\n%s", trial, flags, got.output, want.output, c.situation)
+				"trial %d, %q: init fails below larder exec:\n%s\nalone:\n%s\n%s",
+				trial, flags, got.output, want.output, c.situation)
 		}
 		t.Logf("%d trials in which init succeeds alone", succeeded)
 	})

@@ -32,8 +32,8 @@ var objects = []report.Object{
 	report.Difference{}, report.Pushed{}, report.Bundled{}, report.BundledRemoval{},
 	report.Payload{}, Manifest{}, report.Version{}, line.Help{},
 	report.Topic{}, line.GlobalFlags{}, report.ExitStatus{}, ask.ConfigFile{}, ask.ConfigVariable{},
-	report.Completion{}, ask.Explanation{}, ask.Release{}, ask.EngineChoice{}, ask.ConfigMethod{}, ask.Setting{}, ask.Outdated{},
-	report.Exchange{}, report.Serving{}, report.Served{}, report.Summary{},
+	report.Completion{}, ask.Explanation{}, ask.Release{}, ask.EngineChoice{}, ask.ConfigMethod{}, ask.Setting{},
+	ask.Outdated{}, report.Exchange{}, report.Serving{}, report.Served{}, report.Summary{},
 }
 
 // summaries are the types of what commands add to the summary.
@@ -199,8 +199,8 @@ func (s *schema) text() string {
 			properties = append(properties, field(name, inline(def.Properties.of[name])))
 		}
 		defs = append(defs, field(name, block("    ", "{", []string{
-			field("type", inline(def.Type)), field("description", inline(def.Description)), field("required", inline(def.Required)),
-			field("properties", block("      ", "{", properties, "}")),
+			field("type", inline(def.Type)), field("description", inline(def.Description)),
+			field("required", inline(def.Required)), field("properties", block("      ", "{", properties, "}")),
 		}, "}")))
 	}
 	b.WriteString(block("", "{", []string{

@@ -50,7 +50,7 @@ func TestRecordsAreOfOneSituation(t *testing.T) {
 		g := groundFor(t)
 		w, dir := g.world, g.base
 		w.Add(recordedWidget, "1.0.0", sourcetest.Release{Platforms: []string{"linux_amd64", "darwin_arm64"}})
-		g.write("main.tf", "terraform {\n  required_providers {\n    w = { source = \"registry.terraform.io/acme/widget\" }\n  }\n}\n")
+		g.write("main.tf", "terraform {\n  required_providers {\n    w = { source = \""+recordedWidget+"\" }\n  }\n}\n")
 		change(dir, w)
 		env := []string{"PATH=" + os.Getenv("PATH"), "HOME=" + filepath.Join(dir, "home")}
 		for _, variable := range w.Env() {
@@ -75,9 +75,11 @@ func TestRecordsAreOfOneSituation(t *testing.T) {
 		"no record": func(dir string, _ *sourcetest.World) {
 			sourcetest.Check(t, os.WriteFile(filepath.Join(dir, "more.tf"), nil, 0o644))
 		},
-		"answer":           func(_ string, w *sourcetest.World) { w.Add(recordedWidget, "1.1.0") },
-		"these requests":   func(_ string, w *sourcetest.World) { w.Registry.Hide("*/1.0.0/darwin_arm64") },
-		"answer these req": func(_ string, w *sourcetest.World) { w.Registry.Fault(sourcetest.Fault{Path: "*.sig", Status: 404}) },
+		"answer":         func(_ string, w *sourcetest.World) { w.Add(recordedWidget, "1.1.0") },
+		"these requests": func(_ string, w *sourcetest.World) { w.Registry.Hide("*/1.0.0/darwin_arm64") },
+		"answer these req": func(_ string, w *sourcetest.World) {
+			w.Registry.Fault(sourcetest.Fault{Path: "*.sig", Status: 404})
+		},
 	} {
 		text := failureOf(t, func(f *failingTest) { judge(f, "data").run(situation(f, change)) })
 		sourcetest.Expect(t, strings.Contains(text, what), "%s: %q", what, text)

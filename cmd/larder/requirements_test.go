@@ -72,7 +72,8 @@ func requiresAsRecorded(t *testing.T, p engineRelease, name string, archive *txt
 		}
 		g.write(".config", "provider_installation {\n  filesystem_mirror {\n    path = \"/none\"\n  }\n}\n")
 		env := []string{
-			"PATH=" + os.Getenv("PATH"), "TF_CLI_CONFIG_FILE=" + g.path(".config"), "HOME=" + dir + "/.home", "CHECKPOINT_DISABLE=1",
+			"PATH=" + os.Getenv("PATH"), "TF_CLI_CONFIG_FILE=" + g.path(".config"), "HOME=" + dir + "/.home",
+			"CHECKPOINT_DISABLE=1",
 		}
 		judge := newJudge(t, p, "requirements", name, nil)
 		if name == "same-source" && judge.live() && !p.recording() {

@@ -61,7 +61,8 @@ var manyModules = then(func(s *stage) {
 
 // longNames are providers that look alike when their names are shortened carelessly.
 var longNames = []string{
-	"hashicorp/aws ~> 5.0", "example.test/acme/widget-of-a-long-name >= 1.0", "example.test/acme/widget-of-a-lean-name >= 1.0",
+	"hashicorp/aws ~> 5.0", "example.test/acme/widget-of-a-long-name >= 1.0",
+	"example.test/acme/widget-of-a-lean-name >= 1.0",
 }
 
 var scenes = []screenScene{
@@ -261,7 +262,8 @@ func play(t *testing.T, scene screenScene, width int, path string) {
 			fits := len(strings.Fields(line)) <= 1 || toCopy.MatchString(line)
 			sourcetest.Expect(t, fits, "larder %s: wider than %d: %q", step.line, width, line)
 		}
-		fmt.Fprintf(&got, "$ larder %s\n%s", step.line, toPaste().ReplaceAllString(w.Painted(), `filesystem_mirror { path = "DIR" }`))
+		painted := toPaste().ReplaceAllString(w.Painted(), `filesystem_mirror { path = "DIR" }`)
+		fmt.Fprintf(&got, "$ larder %s\n%s", step.line, painted)
 		if step.list {
 			piped, _ := s.command(step.line).Output() // the golden has its status
 			checkShows(t, "larder "+step.line, w.Text(), string(piped))
@@ -312,7 +314,8 @@ func TestHelpFitsEveryTerminal(t *testing.T) {
 			w.Settle()
 			sourcetest.Equal(t, status, exitDone, page)
 			for _, line := range w.Wide() {
-				sourcetest.Expect(t, len(strings.Fields(line)) == 1 || toCopy.MatchString(line), "help %s: wider than %d: %q", page, width, line)
+				fits := len(strings.Fields(line)) == 1 || toCopy.MatchString(line)
+				sourcetest.Expect(t, fits, "help %s: wider than %d: %q", page, width, line)
 			}
 		}
 	}

@@ -88,7 +88,8 @@ func serveScript(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-var servedByRecipe = regexp.MustCompile(`(?:^|\n)ExecStart=\S+/larder serve ((?:.*\\\n)*.*)|\n *- serve\n((?: *- /?\S+(?: .*)?\n)+)`)
+var servedByRecipe = regexp.MustCompile(`(?:^|\n)ExecStart=\S+/larder serve ((?:.*\\\n)*.*)|` +
+	`\n *- serve\n((?: *- /?\S+(?: .*)?\n)+)`)
 
 // recipeArguments returns the arguments of larder serve in a file of docs/recipes. Paths are in $WORK/root, and so is a
 // certificate for this machine.
@@ -261,7 +262,8 @@ func (s *served) trust(ts *testscript.TestScript, authority string) {
 	}
 	pool := x509.NewCertPool()
 	pool.AppendCertsFromPEM(pem)
-	transport := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool}, ForceAttemptHTTP2: true, DisableCompression: true}
+	transport := &http.Transport{ForceAttemptHTTP2: true, DisableCompression: true}
+	transport.TLSClientConfig = &tls.Config{RootCAs: pool}
 	transport.DialContext = func(ctx context.Context, network, address string) (net.Conn, error) {
 		_, port, err := net.SplitHostPort(address) // whatever the name, the server is here
 		if err != nil {

@@ -86,12 +86,15 @@ func prepareShells(t *testing.T) {
 	t.Helper()
 	home := t.TempDir()
 	world := sourcetest.New(t)
-	setenvs(t, append(world.Env(), "HOME="+home, "TERM=xterm", "ZDOTDIR="+home, "XDG_CONFIG_HOME=", "XDG_CACHE_HOME=", "XDG_DATA_HOME=")...)
+	setenvs(t, world.Env()...)
+	setenvs(t, "HOME="+home, "TERM=xterm", "ZDOTDIR="+home, "XDG_CONFIG_HOME=", "XDG_CACHE_HOME=", "XDG_DATA_HOME=")
 	t.Chdir(home)
 	real, err := exec.LookPath("larder")
 	sourcetest.Check(t, err)
 	s := &ground{t, world, home}
-	for _, p := range []string{"acme/widget@1.1.0", "acme/gadget@1.1.0", "acme/gadget@1.2.0", "example.test:8443/acme/gizmo@1.0.0"} {
+	for _, p := range []string{
+		"acme/widget@1.1.0", "acme/gadget@1.1.0", "acme/gadget@1.2.0", "example.test:8443/acme/gizmo@1.0.0",
+	} {
 		address, version, _ := strings.Cut(p, "@")
 		if strings.Count(address, "/") == 1 {
 			address = "registry.terraform.io/" + address
@@ -103,7 +106,8 @@ func prepareShells(t *testing.T) {
 	s.write("live/network.tf", "")
 	s.write("a-file.tar", "")
 	s.write("bin/only-one-program", "")
-	s.write("bin/larder", fmt.Sprintf("#!/bin/sh\ncase $1 in __complete|completion) exec %s \"$@\" ;; esac\nIFS='|'\nprintf 'ARGS:%%s:END\\n' \"$*\"\n", real))
+	s.write("bin/larder", fmt.Sprintf("#!/bin/sh\ncase $1 in __complete|completion) exec %s \"$@\" ;; esac\n"+
+		"IFS='|'\nprintf 'ARGS:%%s:END\\n' \"$*\"\n", real))
 	for _, name := range []string{"only-one-program", "larder"} {
 		s.chmod("bin/"+name, 0o755)
 	}

@@ -175,7 +175,8 @@ func (s *storyState) serveShown(ts *testscript.TestScript, command string, lines
 	var out string
 	var m []string
 	complete := func() bool { return m != nil && strings.Count(out, "\n") >= lines }
-	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline) && !complete(); time.Sleep(10 * time.Millisecond) {
+	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline) && !complete(); {
+		time.Sleep(10 * time.Millisecond)
 		out = ts.ReadFile(log)
 		m = servedAt.FindStringSubmatch(out)
 		if *update && m != nil {

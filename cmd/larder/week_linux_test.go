@@ -160,8 +160,9 @@ func (w *week) part(parts int, least time.Duration) time.Duration {
 
 // start starts the server, and returns when it answers.
 func (w *week) start() {
-	w.cmd = w.command(context.Background(), fmt.Sprintf("serve mirror --upstream --fresh 1s --max-size %dB", budget)+
-		" --keep-locked-by root --cert cert.pem --key key.pem --listen "+strings.Trim(strings.TrimPrefix(w.url, "https:"), "/"))
+	address := strings.Trim(strings.TrimPrefix(w.url, "https:"), "/")
+	w.cmd = w.command(context.Background(), fmt.Sprintf("serve mirror --upstream --fresh 1s --max-size %dB"+
+		" --keep-locked-by root --cert cert.pem --key key.pem --listen %s", budget, address))
 	w.cmd.Stdout, w.cmd.Stderr = w.log, w.log
 	sourcetest.Check(w, w.cmd.Start())
 	client := w.world.Client()
