@@ -15,7 +15,8 @@ import (
 // requiringFlags are arguments of init that change what it requires, or where it looks for that.
 var requiringFlags = [][]string{
 	nil, {"-upgrade"}, {"-backend=false"}, {"-get=false"}, {"-reconfigure"}, {"-test-directory=others"},
-	{"-lockfile=readonly"}, {"-backend-config=path=other.tfstate"}, {"-backend-config=path=other.tfstate", "-migrate-state", "-force-copy"},
+	{"-lockfile=readonly"}, {"-backend-config=path=other.tfstate"},
+	{"-backend-config=path=other.tfstate", "-migrate-state", "-force-copy"},
 	{"-var=mod=other"}, {"-var-file=other.tfvars"}, {"-plugin-dir=../mirror"}, {"-json"},
 }
 
@@ -55,8 +56,8 @@ func TestConfinedInitSucceeds(t *testing.T) {
 	})
 }
 
-// alsoRequires adds what the arguments in requiringFlags lead to: each requires a provider of the situation that may not
-// be required otherwise.
+// alsoRequires adds what the arguments in requiringFlags lead to: each requires a provider of the situation that may
+// not be required otherwise.
 func alsoRequires(s *situation, computes bool) *situation {
 	s.Prior, s.Forgot = "", nil
 	if len(s.Releases) == 0 {

@@ -38,7 +38,10 @@ func TestProxies(t *testing.T) {
 		{"HTTP", connectProxy("", ""), through, ""},
 		{"HTTP with credentials", connectProxy(login, ""), "HTTPS_PROXY=http://" + user + "@{proxy}", ""},
 		{"HTTP without the credentials", connectProxy("Basic x", ""), through, "407 Proxy Authentication Required"},
-		{"none there", nil, "HTTPS_PROXY=http://" + user + "@127.0.0.1:1", "cannot reach the proxy 127.0.0.1:1: connection refused"},
+		{
+			"no proxy there", nil, "HTTPS_PROXY=http://" + user + "@127.0.0.1:1",
+			"cannot reach the proxy 127.0.0.1:1: connection refused",
+		},
 		{"NO_PROXY", connectProxy("", ""), through + " NO_PROXY=registry.test", "no such host"},
 		{"SOCKS5", socksProxy, "HTTPS_PROXY=socks5://{proxy}", ""},
 		{"intercepts", connectProxy("", ""), through, "hint: add the authority that issued the certificate"},
