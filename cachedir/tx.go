@@ -222,7 +222,7 @@ func (t *tx) Put(ctx context.Context, f store.Facts) (sources.Stored, error) {
 		d.warn(fmt.Errorf("%s: not added to the plugin cache: %w", t.ID, d.explainOwner(t.denied)))
 		s := d.stored(t.ID, t.Scratch.Path(t.Made), r)
 		s.Temporary = true
-		return s, nil
+		return s, err // nil: it can be used
 	default:
 		if err := t.replace(ctx, r); err != nil {
 			return sources.Stored{}, err

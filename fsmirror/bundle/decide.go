@@ -21,13 +21,13 @@ func (in *importer) checkBase(ctx context.Context) error {
 		case ctx.Err() != nil:
 			return ctx.Err()
 		case errors.Is(err, sources.ErrNotFound):
-			err = &sources.PackageError{ID: p.ID, Err: fmt.Errorf("%s requires this package, but %s does not have it", in.bundle.name, in.dir)}
+			err = fmt.Errorf("%s requires this package, but %s does not have it", in.bundle.name, in.dir)
 		case err == nil && s.ZH != p.ZH:
-			err = &sources.PackageError{ID: p.ID, Err: fmt.Errorf("%s requires %s, but %s has %s", in.bundle.name, p.ZH, in.dir, s.ZH)}
+			err = fmt.Errorf("%s requires %s, but %s has %s", in.bundle.name, p.ZH, in.dir, s.ZH)
 		}
 		if err != nil {
-			hint := "import the earlier bundles first, or request one created with --since and the output of larder bundle manifest %s"
-			missing = append(missing, sources.WithHint(err, hint, in.dir))
+			missing = append(missing, sources.WithHint(sources.InPackage(p.ID, err), "import the earlier bundles first, "+
+				"or request one created with --since and the output of larder bundle manifest %s", in.dir))
 		}
 	}
 	return errors.Join(missing...)

@@ -60,8 +60,19 @@ const (
 // The engines, in the order of the columns.
 var engines = [2]string{"terraform", "tofu"}
 
+// comparedStyle has the colors, which follow the reader's preference for light or dark.
+const comparedStyle = `<style>
+.page { fill: #ffffff } text { fill: #1f2328 } .dim { fill: #59636e } line { stroke: #d1d9e0 } ` +
+	`.one { stroke: #1a7f37; stroke-width: 2 }
+.terraform { fill: #8250df } .tofu { fill: #bf8700 }
+@media (prefers-color-scheme: dark) {
+.page { fill: #0d1117 } text { fill: #e6edf3 } .dim { fill: #9198a1 } line { stroke: #3d444d } .one { stroke: #3fb950 }
+.terraform { fill: #ab7df8 } .tofu { fill: #d29922 }
+}
+</style>`
+
 // comparedChart is an SVG with a bar for each engine and work: from × 1, which is the time of
-// larder, to the time of the engine. Its colors follow the reader's preference for light or dark.
+// larder, to the time of the engine.
 func comparedChart(rows []compared) string {
 	least, most := 1.0, 10.0
 	for _, row := range rows {
@@ -80,17 +91,9 @@ func comparedChart(rows []compared) string {
 	draw(`<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %d" width="%[1]d" height="%[2]d" `+
 		`font-family="sans-serif" font-size="12" role="img">
 <title>%[3]s</title>
-<style>
-.page { fill: #ffffff } text { fill: #1f2328 } .dim { fill: #59636e } line { stroke: #d1d9e0 } `+
-		`.one { stroke: #1a7f37; stroke-width: 2 }
-.terraform { fill: #8250df } .tofu { fill: #bf8700 }
-@media (prefers-color-scheme: dark) {
-.page { fill: #0d1117 } text { fill: #e6edf3 } .dim { fill: #9198a1 } line { stroke: #3d444d } .one { stroke: #3fb950 }
-.terraform { fill: #ab7df8 } .tofu { fill: #d29922 }
-}
-</style>
+%[4]s
 <rect class="page" width="100%%" height="100%%" rx="6"/>
-<text x="16" y="22">%[3]s</text>`, comparedWidth, height, comparedTitle)
+<text x="16" y="22">%[3]s</text>`, comparedWidth, height, comparedTitle, comparedStyle)
 	for i, engine := range engines {
 		x := axis + 20 + 110*i
 		draw(`<rect class="%s" x="%d" y="12" width="12" height="12"/><text x="%d" y="22">%[1]s</text>`, engine, x, x+18)

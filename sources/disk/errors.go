@@ -21,6 +21,12 @@ func IsFull(err error) bool { return isAny(err, fullErrors) }
 // system.
 func IsTooLarge(err error) bool { return isAny(err, tooLargeErrors) }
 
+// lockless reports whether err means that the file system does not support
+// locks.
+func lockless(err error) bool {
+	return errors.Is(err, errors.ErrUnsupported) || errors.Is(err, syscall.ENOLCK)
+}
+
 func isNotEmpty(err error) bool { return isAny(err, notEmptyErrors) }
 
 func isAny(err error, some []syscall.Errno) bool {

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"os"
 	"sync"
-	"syscall"
 	"time"
 )
 
@@ -138,12 +137,6 @@ func (l *Lock) Holder() Holder {
 		return Holder{}
 	}
 	return h
-}
-
-// lockless reports whether err means that the file system does not support
-// locks.
-func lockless(err error) bool {
-	return errors.Is(err, errors.ErrUnsupported) || errors.Is(err, syscall.ENOLCK)
 }
 
 const (

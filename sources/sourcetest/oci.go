@@ -141,9 +141,11 @@ func (s *Server) Login(user, password string, basic bool) {
 				s.record(r)
 				w.Header().Set("Www-Authenticate", `Basic realm="test"`)
 				if !basic {
-					w.Header().Set("Www-Authenticate", fmt.Sprintf(`Bearer realm="https://%s/token",service="test",scope=%q`, r.Host, scopeOf(r)))
+					challenge := fmt.Sprintf(`Bearer realm="https://%s/token",service="test",scope=%q`, r.Host, scopeOf(r))
+					w.Header().Set("Www-Authenticate", challenge)
 				}
-				http.Error(w, `{"errors": [{"code": "UNAUTHORIZED", "message": "authentication required"}]}`, http.StatusUnauthorized)
+				const refused = `{"errors": [{"code": "UNAUTHORIZED", "message": "authentication required"}]}`
+				http.Error(w, refused, http.StatusUnauthorized)
 			}
 		})
 	})

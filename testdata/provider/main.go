@@ -66,7 +66,9 @@ func (s *server) GetMetadata(context.Context, *tfprotov6.GetMetadataRequest) (*t
 	}, nil
 }
 
-func (s *server) GetProviderSchema(context.Context, *tfprotov6.GetProviderSchemaRequest) (*tfprotov6.GetProviderSchemaResponse, error) {
+func (s *server) GetProviderSchema(
+	context.Context, *tfprotov6.GetProviderSchemaRequest,
+) (*tfprotov6.GetProviderSchemaResponse, error) {
 	return &tfprotov6.GetProviderSchemaResponse{
 		Provider:          &tfprotov6.Schema{Block: &tfprotov6.SchemaBlock{}},
 		ResourceSchemas:   map[string]*tfprotov6.Schema{s.thing: thingSchema},
@@ -74,27 +76,39 @@ func (s *server) GetProviderSchema(context.Context, *tfprotov6.GetProviderSchema
 	}, nil
 }
 
-func (s *server) GetResourceIdentitySchemas(context.Context, *tfprotov6.GetResourceIdentitySchemasRequest) (*tfprotov6.GetResourceIdentitySchemasResponse, error) {
+func (s *server) GetResourceIdentitySchemas(
+	context.Context, *tfprotov6.GetResourceIdentitySchemasRequest,
+) (*tfprotov6.GetResourceIdentitySchemasResponse, error) {
 	return &tfprotov6.GetResourceIdentitySchemasResponse{}, nil
 }
 
-func (s *server) ValidateProviderConfig(_ context.Context, req *tfprotov6.ValidateProviderConfigRequest) (*tfprotov6.ValidateProviderConfigResponse, error) {
+func (s *server) ValidateProviderConfig(
+	_ context.Context, req *tfprotov6.ValidateProviderConfigRequest,
+) (*tfprotov6.ValidateProviderConfigResponse, error) {
 	return &tfprotov6.ValidateProviderConfigResponse{PreparedConfig: req.Config}, nil
 }
 
-func (s *server) ConfigureProvider(context.Context, *tfprotov6.ConfigureProviderRequest) (*tfprotov6.ConfigureProviderResponse, error) {
+func (s *server) ConfigureProvider(
+	context.Context, *tfprotov6.ConfigureProviderRequest,
+) (*tfprotov6.ConfigureProviderResponse, error) {
 	return &tfprotov6.ConfigureProviderResponse{}, nil
 }
 
-func (s *server) StopProvider(context.Context, *tfprotov6.StopProviderRequest) (*tfprotov6.StopProviderResponse, error) {
+func (s *server) StopProvider(
+	context.Context, *tfprotov6.StopProviderRequest,
+) (*tfprotov6.StopProviderResponse, error) {
 	return &tfprotov6.StopProviderResponse{}, nil
 }
 
-func (s *server) ValidateResourceConfig(context.Context, *tfprotov6.ValidateResourceConfigRequest) (*tfprotov6.ValidateResourceConfigResponse, error) {
+func (s *server) ValidateResourceConfig(
+	context.Context, *tfprotov6.ValidateResourceConfigRequest,
+) (*tfprotov6.ValidateResourceConfigResponse, error) {
 	return &tfprotov6.ValidateResourceConfigResponse{}, nil
 }
 
-func (s *server) UpgradeResourceState(_ context.Context, req *tfprotov6.UpgradeResourceStateRequest) (*tfprotov6.UpgradeResourceStateResponse, error) {
+func (s *server) UpgradeResourceState(
+	_ context.Context, req *tfprotov6.UpgradeResourceStateRequest,
+) (*tfprotov6.UpgradeResourceStateResponse, error) {
 	value, err := req.RawState.Unmarshal(thing)
 	if err != nil {
 		return nil, err
@@ -103,25 +117,35 @@ func (s *server) UpgradeResourceState(_ context.Context, req *tfprotov6.UpgradeR
 	return &tfprotov6.UpgradeResourceStateResponse{UpgradedState: &state}, err
 }
 
-func (s *server) ReadResource(_ context.Context, req *tfprotov6.ReadResourceRequest) (*tfprotov6.ReadResourceResponse, error) {
+func (s *server) ReadResource(
+	_ context.Context, req *tfprotov6.ReadResourceRequest,
+) (*tfprotov6.ReadResourceResponse, error) {
 	return &tfprotov6.ReadResourceResponse{NewState: req.CurrentState}, nil
 }
 
-func (s *server) PlanResourceChange(_ context.Context, req *tfprotov6.PlanResourceChangeRequest) (*tfprotov6.PlanResourceChangeResponse, error) {
+func (s *server) PlanResourceChange(
+	_ context.Context, req *tfprotov6.PlanResourceChangeRequest,
+) (*tfprotov6.PlanResourceChangeResponse, error) {
 	planned, err := withID(req.ProposedNewState)
 	return &tfprotov6.PlanResourceChangeResponse{PlannedState: planned}, err
 }
 
-func (s *server) ApplyResourceChange(_ context.Context, req *tfprotov6.ApplyResourceChangeRequest) (*tfprotov6.ApplyResourceChangeResponse, error) {
+func (s *server) ApplyResourceChange(
+	_ context.Context, req *tfprotov6.ApplyResourceChangeRequest,
+) (*tfprotov6.ApplyResourceChangeResponse, error) {
 	state, err := withID(req.PlannedState)
 	return &tfprotov6.ApplyResourceChangeResponse{NewState: state}, err
 }
 
-func (s *server) ValidateDataResourceConfig(context.Context, *tfprotov6.ValidateDataResourceConfigRequest) (*tfprotov6.ValidateDataResourceConfigResponse, error) {
+func (s *server) ValidateDataResourceConfig(
+	context.Context, *tfprotov6.ValidateDataResourceConfigRequest,
+) (*tfprotov6.ValidateDataResourceConfigResponse, error) {
 	return &tfprotov6.ValidateDataResourceConfigResponse{}, nil
 }
 
-func (s *server) ReadDataSource(_ context.Context, req *tfprotov6.ReadDataSourceRequest) (*tfprotov6.ReadDataSourceResponse, error) {
+func (s *server) ReadDataSource(
+	_ context.Context, req *tfprotov6.ReadDataSourceRequest,
+) (*tfprotov6.ReadDataSourceResponse, error) {
 	state, err := withID(req.Config)
 	return &tfprotov6.ReadDataSourceResponse{State: state}, err
 }

@@ -34,7 +34,8 @@ type FillRequest struct {
 // NewFilling returns a filling with the packages of a request, except its arguments: see [Wanted.Take].
 func NewFilling(s *site.Site, r FillRequest) *Filling {
 	s.ForDeclared = true
-	return &Filling{Wanted: &Wanted{Site: s, Paths: s.Flags.From, versions: r.Versions}, requirePlatforms: r.RequirePlatforms}
+	wanted := &Wanted{Site: s, Paths: s.Flags.From, versions: r.Versions}
+	return &Filling{Wanted: wanted, requirePlatforms: r.RequirePlatforms}
 }
 
 // A Destination is a store that a supply fills.
