@@ -216,13 +216,9 @@ func (t *tx) Put(ctx context.Context, f store.Facts) (sources.Stored, error) {
 		// The entry already has the same contents, and may be linked and running.
 		// Only the record was missing.
 		r.Files, r.Boot = t.old.Files, t.old.Boot
-	case t.denied != nil: // it stays among the temporary files, long enough to be copied to a working directory
-		t.Kept = true
+	case t.apart():
 		t.keepKnown(ctx, f)
-		d.warn(fmt.Errorf("%s: not added to the plugin cache: %w", t.ID, d.explainOwner(t.denied)))
-		s := d.stored(t.ID, t.Scratch.Path(t.Made), r)
-		s.Temporary = true
-		return s, err // nil: it can be used
+		return t.setApart(r), nil
 	default:
 		if err := t.replace(ctx, r); err != nil {
 			return sources.Stored{}, err
@@ -234,6 +230,19 @@ func (t *tx) Put(ctx context.Context, f store.Facts) (sources.Stored, error) {
 	d.keep(ctx, t.ID, r)
 	t.keepKnown(ctx, f)
 	return d.stored(t.ID, d.entry(t.ID), r), nil
+}
+
+// apart reports whether this user can't put the package into the cache.
+func (t *tx) apart() bool { return t.denied != nil }
+
+// setApart describes a package that stays apart: among the temporary files, long enough
+// to be copied to a working directory.
+func (t *tx) setApart(r record) sources.Stored {
+	t.Kept = true
+	t.d.warn(fmt.Errorf("%s: not added to the plugin cache: %w", t.ID, t.d.explainOwner(t.denied)))
+	s := t.d.stored(t.ID, t.Scratch.Path(t.Made), r)
+	s.Temporary = true
+	return s
 }
 
 // finish returns the record of the unpacked package.
