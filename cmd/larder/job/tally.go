@@ -58,7 +58,7 @@ type InstallSum struct {
 	Bytes       int64    `json:"bytes"`
 	LockFiles   int      `json:"lock_files_written"`
 	DryRun      bool     `json:"dry_run,omitempty"`
-	Behind      []string `json:"behind,omitempty"` // providers of which queried sources have a newer release
+	Behind      []string `json:"behind,omitempty"` // providers with a newer release, by the queried sources
 }
 
 // An installTally adds up the results of root modules.

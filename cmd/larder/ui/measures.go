@@ -132,8 +132,8 @@ func Columns(rows [][]string) []string {
 	return lines
 }
 
-// Indented returns rows as indented lines with aligned columns. They are below their headings, of which each row has
-// one, unless there are none, or only one.
+// Indented returns rows as indented lines with aligned columns, below their headings. There is a heading for each column,
+// or none, or one for all.
 func Indented(rows [][]string, headings ...string) string {
 	var b strings.Builder
 	last := ""
