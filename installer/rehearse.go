@@ -27,13 +27,7 @@ func (in *Installer) rehearse(ctx context.Context, dryRun bool, do func(*Install
 		return ctx.Err()
 	}
 	for _, err := range sources.Errors(err) {
-		var of sources.PackageID
-		if pkg, ok := errors.AsType[*sources.PackageError](err); ok {
-			of = pkg.ID
-		} else if provider, ok := errors.AsType[*sources.ProviderError](err); ok {
-			of.Provider = provider.Provider
-		}
-		_ = in.failed(of, err)
+		_ = in.failed(sources.About(err), err)
 	}
 	return err
 }

@@ -228,6 +228,20 @@ func walkErrors(err error, visit func(any)) {
 	}
 }
 
+// About returns the package that an error is about, or only its provider, or the zero value.
+func About(err error) PackageID {
+	if pkg, ok := errors.AsType[*PackageError](err); ok {
+		return pkg.ID
+	}
+	if provider, ok := errors.AsType[*ProviderError](err); ok {
+		return PackageID{Provider: provider.Provider}
+	}
+	if missing, ok := errors.AsType[*NotFoundError](err); ok {
+		return PackageID{Provider: missing.Provider}
+	}
+	return PackageID{}
+}
+
 // Errors returns the errors that [errors.Join] joined, or none if err is nil. A hint of a join
 // is a hint of each of its errors.
 func Errors(err error) []error {

@@ -82,7 +82,7 @@ func (in *Installation) At(ctx context.Context, dir string, out *report.Output) 
 		if result != nil {
 			in.Signers.SawAll(result.Packages)
 		}
-		in.tally.add(out, installed{result, before, len(root.Requirements), err != nil, m.Policy.Has(policy.Platforms)})
+		in.tally.add(out, installed{result, before, len(root.Requirements), err, m.Policy.Has(policy.Platforms)})
 	}, err
 }
 

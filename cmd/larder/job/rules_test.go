@@ -1,6 +1,7 @@
 package job
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -93,7 +94,8 @@ func outcome(t *testing.T, address, version string, how installer.How) installer
 	return installer.Outcome{Package: sources.Stored{ID: id}, How: how, Source: "registry", Size: 7}
 }
 
-// The tally counts root modules and providers; those that failed are what was required and isn't there.
+// The tally counts root modules and providers; of those that were required, it distinguishes what failed from what was
+// not installed because of that.
 func TestInstallTally(t *testing.T) {
 	const lock = "-- .terraform.lock.hcl --\nprovider \"example.test/acme/a\" { version = \"1.0.0\" }\n"
 	s, _ := sitetest.Open(t, lock, site.Options{})
@@ -103,7 +105,7 @@ func TestInstallTally(t *testing.T) {
 		outcome(t, "example.test/acme/a", "1.1.0", installer.Fetched),
 		outcome(t, "example.test/acme/b", "1.0.0", installer.WasInstalled),
 	}}
-	i := installed{result, before, 3, false, false}
+	i := installed{result, before, 4, nil, false}
 	changes := i.changes()
 	sourcetest.Expect(t, changes[0].Was.String() == "1.0.0" && !changes[0].Unchanged, "%+v", changes[0])
 	sourcetest.Expect(t, changes[1].Was == sources.Version{} && changes[1].Unchanged, "%+v", changes[1])
@@ -114,11 +116,12 @@ func TestInstallTally(t *testing.T) {
 	var tally installTally
 	tally.fail()
 	tally.add(s.Output, i)
-	i.fails = true
+	c := sourcetest.Address(t, "example.test/acme/c")
+	i.err = errors.Join(errors.New("no place"), &sources.ProviderError{Provider: c, Err: sources.ErrNotFound})
 	sourcetest.Equal(t, len(i.removed()), 0, "a failed run writes no lock file")
 	tally.add(s.Output, i)
-	tally.add(s.Output, installed{nil, before, 2, true, false})
-	want := InstallSum{RootModules: 4, Changed: 1, FailedRoots: 3, Failed: 1 + 2, UpToDate: 2, Fetched: 2, Bytes: 14}
+	tally.add(s.Output, installed{nil, before, 2, errors.New("no place"), false})
+	want := InstallSum{RootModules: 4, Changed: 1, FailedRoots: 3, Failed: 1, Omitted: 1 + 2, UpToDate: 2, Fetched: 2, Bytes: 14}
 	sourcetest.Equal(t, fmt.Sprint(tally.InstallSum), fmt.Sprint(want))
 }
 

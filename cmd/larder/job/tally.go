@@ -15,9 +15,9 @@ import (
 type installed struct {
 	*installer.Result // nil if no installation was tried
 	before            *lockfile.File
-	required          int // providers
-	fails             bool
-	declared          bool // a policy declares the platforms
+	required          int   // providers
+	err               error // of the installation
+	declared          bool  // a policy declares the platforms
 }
 
 // changes returns the packages of the result, and how each differs from the one before.
@@ -32,9 +32,25 @@ func (i installed) changes() []report.Change {
 	return changes
 }
 
+// providers returns how many of the root module's providers have an error, and how many others have a package.
+func (i installed) providers() (failed, done int) {
+	broken := map[sources.Provider]bool{}
+	for _, err := range sources.Errors(i.err) {
+		broken[sources.About(err).Provider] = true
+	}
+	delete(broken, sources.Provider{})
+	fine := map[sources.Provider]bool{}
+	for _, p := range i.Packages {
+		if of := p.Package.ID.Provider; !broken[of] {
+			fine[of] = true
+		}
+	}
+	return len(broken), len(fine)
+}
+
 // removed returns the providers that were removed from the lock file.
 func (i installed) removed() (removed []sources.Release) {
-	if i.fails {
+	if i.err != nil {
 		return nil
 	}
 	for _, p := range i.Lock.Removed {
@@ -50,7 +66,8 @@ type InstallSum struct {
 	RootModules int      `json:"root_modules"`
 	Changed     int      `json:"root_modules_changed"`
 	FailedRoots int      `json:"root_modules_failed,omitempty"`
-	Failed      int      `json:"failed"` // providers
+	Failed      int      `json:"failed"`                  // providers with an error of their own
+	Omitted     int      `json:"not_installed,omitempty"` // providers without one, because another failed
 	UpToDate    int      `json:"up_to_date"`
 	Cached      int      `json:"from_cache"`
 	Fetched     int      `json:"fetched"`
@@ -78,12 +95,11 @@ func (t *installTally) fail() { t.RootModules++; t.FailedRoots++ }
 // add prints and counts the result of a root module.
 func (t *installTally) add(out *report.Output, i installed) {
 	t.RootModules++
-	if i.fails {
+	if i.err != nil {
 		t.FailedRoots++
 	}
 	if i.Result == nil {
-		t.Failed += i.required
-		return
+		i.Result = &installer.Result{}
 	}
 	if t.sources == nil {
 		t.sources, t.behind, t.incomplete = map[string]bool{}, map[sources.Provider]bool{}, map[sources.Provider]bool{}
@@ -109,11 +125,13 @@ func (t *installTally) add(out *report.Output, i installed) {
 		}
 	}
 	changed := t.UpToDate-before < len(i.Packages)
-	if changed && !i.fails {
+	if changed && i.err == nil {
 		t.Changed++
 	}
-	if i.fails {
-		t.Failed += max(0, i.required-len(i.Packages))
+	if i.err != nil {
+		failed, done := i.providers()
+		t.Failed += failed
+		t.Omitted += max(0, i.required-failed-done)
 	}
 	if changed && len(t.sources) > 0 {
 		out.Resolved(i.required, len(t.sources))
@@ -145,7 +163,7 @@ func (t InstallSum) show(o *report.Output, several, quiet bool, command string) 
 	if several && t.RootModules > 0 {
 		texts = append(texts, t.modules())
 	}
-	if t.UpToDate+t.Cached+t.Fetched+t.Planned+t.Failed > 0 {
+	if t.UpToDate+t.Cached+t.Fetched+t.Planned+t.Failed+t.Omitted > 0 {
 		texts = append(texts, t.providers(o))
 	}
 	if len(texts) == 0 && t.DryRun {
@@ -177,7 +195,7 @@ func (t InstallSum) modules() string {
 func (t InstallSum) providers(o *report.Output) string {
 	new := t.Cached + t.Fetched + t.Planned
 	took := ui.Took(o.Elapsed())
-	if new == 0 && t.Failed == 0 {
+	if new+t.Failed+t.Omitted == 0 {
 		return fmt.Sprintf("%s up to date (%s)", ui.Count(t.UpToDate, "provider"), took)
 	}
 	parts := []string{report.Said(t.DryRun, "Would install ", "Installed ") + ui.Count(new, "provider")}
@@ -187,7 +205,7 @@ func (t InstallSum) providers(o *report.Output) string {
 	case t.Planned > 0:
 		parts[0] += fmt.Sprintf(" (%d to fetch)", t.Planned)
 	}
-	parts = append(parts, ui.Numbers(ui.N(t.UpToDate, "up to date"), ui.N(t.Failed, "failed"))...)
+	parts = append(parts, ui.Numbers(ui.N(t.UpToDate, "up to date"), ui.N(t.Failed, "failed"), ui.N(t.Omitted, "not installed"))...)
 	if t.Bytes > 0 {
 		return strings.Join(append(parts, ui.Fetched(t.Bytes, o.Elapsed())), ", ")
 	}

@@ -167,12 +167,8 @@ func (o *Output) ErrorFindings(err error) (all []Finding) {
 func (o *Output) errorFinding(err error, severity Severity) Finding {
 	_, found := errors.AsType[FoundError](err)
 	f := Finding{Severity: severity, Text: sources.Text(err), Hints: hintsOf(err), module: o.module, found: found}
-	if pkg, ok := errors.AsType[*sources.PackageError](err); ok {
-		f.setPackage(pkg.ID)
-	} else if provider, ok := errors.AsType[*sources.ProviderError](err); ok {
-		f.Provider = provider.Provider.String()
-	} else if missing, ok := errors.AsType[*sources.NotFoundError](err); ok {
-		f.Provider = missing.Provider.String()
+	if id := sources.About(err); id != (sources.PackageID{}) {
+		f.setPackage(id)
 	}
 	f.line, f.cause = f.Text, sources.Cause(err)
 	if f.cause != "" && f.Provider != "" {
@@ -253,7 +249,10 @@ func (o *Output) missingModules(e *MissingModules, hints []string) (all []Findin
 	return []Finding{f}
 }
 
-// setPackage makes a package the subject.
+// setPackage makes a package the subject, or a provider if the ID has nothing else.
 func (s *Subject) setPackage(id sources.PackageID) {
-	s.Provider, s.Version, s.Platform = id.Provider.String(), id.Version.String(), id.Platform.String()
+	s.Provider, s.Version = id.Provider.String(), id.Version.String()
+	if id.Platform != (sources.Platform{}) {
+		s.Platform = id.Platform.String()
+	}
 }
