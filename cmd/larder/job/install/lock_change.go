@@ -32,6 +32,8 @@ type AddedHash struct {
 	Hash     sources.Hash  `json:"hash"`
 	Platform string        `json:"platform,omitempty"`
 	How      installer.How `json:"how,omitempty"`
+
+	hasZH bool // the lock file has the zh hash of this package, so engines accept its archive
 }
 
 // lockChangeOf returns a difference in the lock file of a root module, which has a name if there are
@@ -52,6 +54,7 @@ func lockChangeOf(d lockfile.Difference, packages []installer.Outcome, module st
 		})
 		if i >= 0 {
 			added.Platform, added.How = packages[i].Package.ID.Platform.String(), packages[i].How
+			added.hasZH = slices.Contains(d.Was.Hashes, packages[i].Package.ZH)
 		}
 		c.Added = append(c.Added, added)
 	}
@@ -108,9 +111,10 @@ func (c LockChange) lacks() string {
 	}
 	var parts []string
 	h1, of := c.addedOf(sources.H1)
-	if len(of) > 0 {
-		parts = append(parts, "no hash for "+ui.List("and", of))
-	} else if h1 > 0 {
+	for _, same := range report.GroupBy(of, c.lacked) {
+		parts = append(parts, c.lacked(same[0])+ui.List("and", same))
+	}
+	if len(of) == 0 && h1 > 0 {
 		parts = append(parts, hashes(h1, sources.H1)+" of other platforms missing")
 	}
 	if n, _ := c.addedOf(sources.ZH); n > 0 {
@@ -120,6 +124,14 @@ func (c LockChange) lacks() string {
 		parts = append(parts, fmt.Sprintf("constraints differ from %q", *c.Constraints))
 	}
 	return cmp.Or(strings.Join(parts, ", "), "hashes out of order")
+}
+
+// lacked describes the hashes that the lock file lacks for a platform, whose name follows.
+func (c LockChange) lacked(platform string) string {
+	if slices.ContainsFunc(c.Added, func(a AddedHash) bool { return a.Platform == platform && a.hasZH }) {
+		return "no h1 hash for "
+	}
+	return "no hash for "
 }
 
 // addedOf counts the new hashes of a scheme, and lists the platforms of those with a known
