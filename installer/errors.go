@@ -153,7 +153,7 @@ func (j *job) suggest(missing *sources.NotFoundError) error {
 
 // lockConflict returns the error about a locked version that can't be chosen.
 func (j *job) lockConflict(err LockConflictError) error {
-	err.Requirement, err.Locked, err.ReadOnly = j.req, j.locked.Version, j.root.ReadOnlyLock
+	err.Requirement, err.Locked, err.ReadOnly = j.req, j.locked.Version, j.root.LockMode != ""
 	return &sources.ProviderError{Provider: j.req.Provider, Err: &err}
 }
 

@@ -334,18 +334,23 @@ func TestReadOnlyLock(t *testing.T) {
 	cases := []struct {
 		name, locked string
 		hashes       []sources.Hash
-		err, warning string
+		mode         installer.LockMode
+		err, warning string // frozen, the warning is an error, too
 	}{
-		{"complete", "widget 1.0.0", []sources.Hash{h1(widget)}, "", ""},
-		{"lacks a hash", "widget 1.0.0", []sources.Hash{zh(widget)}, "", "change example.test/acme/widget"},
-		{"lacks all hashes", "widget 1.0.0", nil, "", "change example.test/acme/widget"},
-		{"has an additional provider", "gadget 1.0.0", nil, "remove example.test/acme/gadget", ""},
-		{"does not exist", "", nil, "add example.test/acme/widget", ""},
+		{"complete", "widget 1.0.0", []sources.Hash{h1(widget)}, "", "", ""},
+		{"lacks a hash", "widget 1.0.0", []sources.Hash{zh(widget)}, "", "", "change example.test/acme/widget"},
+		{"lacks all hashes", "widget 1.0.0", nil, "", "", "change example.test/acme/widget"},
+		{"has an additional provider", "gadget 1.0.0", nil, "", "remove example.test/acme/gadget", ""},
+		{"does not exist", "", nil, "", "add example.test/acme/widget", ""},
+	}
+	for _, frozen := range cases {
+		frozen.mode, frozen.err, frozen.warning = installer.LockFrozen, frozen.err+frozen.warning, ""
+		cases = append(cases, frozen)
 	}
 	for _, c := range cases {
-		t.Run(c.name, func(t *testing.T) {
+		t.Run(strings.TrimSpace(c.name+" "+string(c.mode)), func(t *testing.T) {
 			f := newFixture(t)
-			f.root.ReadOnlyLock = true
+			f.root.LockMode = cmp.Or(c.mode, installer.LockReadOnly)
 			f.source.add(widget, nil)
 			f.require("widget", "")
 			if c.locked != "" {

@@ -22,9 +22,19 @@ type Root struct {
 	StateUnread  bool               // there may be more requirements, so no lock entry is removed
 	Elsewhere    bool               // engines run in another directory: packages are stored, and not installed in DataDir
 	Lock         *lockfile.File
-	ReadOnlyLock bool
+	LockMode     LockMode
 	DryRun       bool // choose versions, write nothing
 }
+
+// A LockMode says what an installation may change in the lock file, which it writes only in the mode "".
+type LockMode string
+
+// The modes in which the lock file isn't written. With LockReadOnly, as in the engines, an installation fails if it would
+// add or remove providers, and only warns if hashes or constraints would change. With LockFrozen, it always fails.
+const (
+	LockReadOnly LockMode = "readonly"
+	LockFrozen   LockMode = "frozen"
+)
 
 // providers returns all providers that the root module requires.
 func (r *Root) providers() []sources.Provider {
@@ -191,11 +201,11 @@ func incomplete(jobs []job) []sources.Provider {
 // writeLock writes the text in result to the lock file of an engine.
 func writeLock(root Root, result *Result) error {
 	switch change := result.Lock; {
-	case change.Text == nil, root.ReadOnlyLock && change.None():
+	case change.Text == nil, root.LockMode == LockReadOnly && change.None():
 		return nil
-	case root.ReadOnlyLock && (len(change.Added) > 0 || len(change.Removed) > 0):
+	case root.LockMode == LockFrozen, root.LockMode == LockReadOnly && len(change.Added)+len(change.Removed) > 0:
 		return &LockChangedError{result.Lock}
-	case root.ReadOnlyLock:
+	case root.LockMode == LockReadOnly:
 		result.Warnings = append(result.Warnings,
 			"the dependency lock file is out of date and was left as it is: "+result.Lock.String())
 		return nil

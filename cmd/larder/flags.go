@@ -138,12 +138,14 @@ var commonPlatforms = []string{
 // installFlags are the flags of commands that install from sources that the engines' init takes too.
 func installFlags(dryRun string) []line.Flag {
 	return []line.Flag{
-		{Name: "lockfile", Value: "MODE", Does: "readonly: fail if the lock file would change", Offers: []string{"readonly"}},
+		{Name: "lockfile", Value: "MODE", Does: "readonly: no other providers; frozen: no change", Offers: lockModes},
 		{Name: "plugin-dir", Value: "DIR", Kind: line.Dir, Repeatable: true, Does: "install only from the mirror in DIR"},
 		{Name: "paranoid", Does: "rehash every file, ignore hash records"},
 		dryRunFlag(dryRun),
 	}
 }
+
+var lockModes = []string{string(installer.LockReadOnly), string(installer.LockFrozen)}
 
 // maxSizeFlag limits a size.
 func maxSizeFlag(does string) line.Flag {

@@ -14,6 +14,7 @@ import (
 	"github.com/larder-cli/larder/cmd/larder/report"
 	"github.com/larder-cli/larder/cmd/larder/site"
 	"github.com/larder-cli/larder/cmd/larder/ui"
+	"github.com/larder-cli/larder/installer"
 	"github.com/larder-cli/larder/sources"
 )
 
@@ -168,7 +169,7 @@ func readOptions(l *line.Line, out *report.Output) (o site.Options, err error) {
 		LockTimeout: l.Duration("lock-timeout"),
 
 		Recursive: l.Bool("recursive") || l.Command.Path == "check" && l.IsSet("since"), Exclude: l.Texts("exclude"),
-		PluginDirs: l.Texts("plugin-dir"), ReadOnlyLock: l.IsSet("lockfile"),
+		PluginDirs: l.Texts("plugin-dir"), LockMode: installer.LockMode(l.Text("lockfile")),
 		Upgrade: l.Bool("upgrade"), NoLockFile: l.Bool("no-lock-file"), Require: requirement(l),
 		Paranoid: l.Bool("paranoid"),
 		Yes:      l.Bool("yes"), SearchIn: l.Texts("roots"),
@@ -186,8 +187,8 @@ func readOptions(l *line.Line, out *report.Output) (o site.Options, err error) {
 	switch {
 	case o.LockTimeout < 0:
 		return o, report.Usage(fmt.Errorf("%s must not be negative, as %s is", l.Spelled("lock-timeout"), o.LockTimeout))
-	case o.ReadOnlyLock && l.Text("lockfile") != "readonly": // the only value, as in the engines
-		return o, report.Usage(fmt.Errorf("--lockfile must be readonly, not %q", l.Text("lockfile")))
+	case l.IsSet("lockfile") && !slices.Contains(lockModes, l.Text("lockfile")):
+		return o, report.Usage(fmt.Errorf("--lockfile must be readonly or frozen, not %q", l.Text("lockfile")))
 	case l.IsSet("exclude") && !o.Recursive:
 		return o, report.Usage(errors.New("--exclude requires --recursive"))
 	}

@@ -88,7 +88,7 @@ func (in *Installation) At(ctx context.Context, dir string, out *report.Output) 
 
 // install installs the providers that a root module requires.
 func (in *Installation) install(ctx context.Context, m *site.Root, root *installer.Root) (*installer.Result, error) {
-	root.ReadOnlyLock, root.DryRun = in.Flags.ReadOnlyLock, in.Flags.DryRun
+	root.LockMode, root.DryRun = in.Flags.LockMode, in.Flags.DryRun
 	if err := m.CheckProviders(ctx); err != nil {
 		return nil, err
 	}

@@ -265,7 +265,7 @@ func (m *Root) UpgradeHint(readOnlyLock bool) string {
 		command += " " + ShellQuoted(m.Shown(m.Dir))
 	}
 	if readOnlyLock {
-		return "run " + command + " without --lockfile readonly, and keep the new lock file"
+		return "run " + command + " without --lockfile, and keep the new lock file"
 	}
 	return command + " chooses another version"
 }
@@ -276,7 +276,7 @@ func (m *Root) writeHint() string {
 		command := m.Again("install --engine " + string(m.Config.Engine))
 		return fmt.Sprintf("the lock file is for %s: run %s, and keep the new lock file", locked, command)
 	}
-	return "run " + m.Again("install") + " without --lockfile readonly, and keep the new lock file"
+	return "run " + m.Again("install") + " without --lockfile, and keep the new lock file"
 }
 
 // NamedPlatforms returns the platforms of the policy and the flags.

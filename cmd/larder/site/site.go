@@ -21,6 +21,7 @@ import (
 	"github.com/larder-cli/larder/cliconfig"
 	"github.com/larder-cli/larder/cmd/larder/report"
 	"github.com/larder-cli/larder/fsmirror"
+	"github.com/larder-cli/larder/installer"
 	"github.com/larder-cli/larder/installer/acquire"
 	"github.com/larder-cli/larder/installer/lockfile"
 	"github.com/larder-cli/larder/installer/modules"
@@ -140,22 +141,22 @@ type Options struct {
 	Engines   []sources.Engine // that the user names; none means that the rule decides
 	EnginesBy string           // how the user names them
 
-	Platforms    []sources.Platform // empty means the current platform, or those that a policy declares
-	From         []string           // paths of --from, as typed: what requires packages, or mirrors to fetch from
-	Place        PlaceRequest       // to install from, instead of the configuration's methods
-	Recursive    bool
-	Exclude      []string
-	PluginDirs   []string // mirrors as typed, in place of all other sources
-	Upgrade      bool
-	NoLockFile   bool // lock files are ignored
-	ReadOnlyLock bool
-	Require      trust.Requirement
-	TrustKeys    []sources.Fingerprint
-	Paranoid     bool
-	SearchIn     []string // directories that may have root modules that use the cache, as typed
-	Yes          bool     // remove without showing the plan and asking for confirmation
-	DryRun       bool
-	ReadOnly     bool // nothing is changed, not even the plugin cache
+	Platforms  []sources.Platform // empty means the current platform, or those that a policy declares
+	From       []string           // paths of --from, as typed: what requires packages, or mirrors to fetch from
+	Place      PlaceRequest       // to install from, instead of the configuration's methods
+	Recursive  bool
+	Exclude    []string
+	PluginDirs []string // mirrors as typed, in place of all other sources
+	Upgrade    bool
+	NoLockFile bool // lock files are ignored
+	LockMode   installer.LockMode
+	Require    trust.Requirement
+	TrustKeys  []sources.Fingerprint
+	Paranoid   bool
+	SearchIn   []string // directories that may have root modules that use the cache, as typed
+	Yes        bool     // remove without showing the plan and asking for confirmation
+	DryRun     bool
+	ReadOnly   bool // nothing is changed, not even the plugin cache
 }
 
 // Open returns a site that works in dir, which is absolute. The caller ends it.

@@ -14,10 +14,10 @@ import (
 // Install installs the providers that root modules require: those in directories as typed, or the one in which larder
 // works.
 func Install(ctx context.Context, s *site.Site, roots []string) error {
-	if s.Flags.ReadOnlyLock && s.Flags.Upgrade {
-		return report.Usage(errors.New("--upgrade and --lockfile readonly exclude each other"))
+	if s.Flags.LockMode != "" && s.Flags.Upgrade {
+		return report.Usage(errors.New("--upgrade and --lockfile exclude each other"))
 	}
-	s.Reading.Certain = s.Flags.ReadOnlyLock
+	s.Reading.Certain = s.Flags.LockMode != ""
 	if err := job.UseMirrors(s, "--plugin-dir", s.Flags.PluginDirs); err != nil {
 		return err
 	}

@@ -231,8 +231,10 @@ func (e *execution) readCommand() error {
 		e.Reading.Get = e.get
 	}
 	e.Quiet, e.Installed, e.Defers = !e.Flags.DryRun, e.use, e.leave
-	e.Flags.ReadOnlyLock = e.Flags.ReadOnlyLock || in.ReadOnlyLock
-	if e.Flags.ReadOnlyLock && e.Flags.Upgrade {
+	if e.Flags.LockMode == "" && in.ReadOnlyLock {
+		e.Flags.LockMode = installer.LockReadOnly
+	}
+	if e.Flags.LockMode != "" && e.Flags.Upgrade {
 		return report.Usage(errors.New("upgrading and a readonly lock file exclude each other"))
 	}
 	for _, dir := range in.PluginDirs {
@@ -249,7 +251,7 @@ func (e *execution) readCommand() error {
 // leave reports whether a root module is left to the shims: the program may run either engine, and
 // nothing says for which of them a new lock file is.
 func (e *execution) leave(m *site.Root) bool {
-	open := e.command.Wrapper && m.Chosen.Assumed && m.Lock != nil && !m.Lock.Exists && !e.Flags.ReadOnlyLock
+	open := e.command.Wrapper && m.Chosen.Assumed && m.Lock != nil && !m.Lock.Exists && e.Flags.LockMode == ""
 	if !open || len(e.EnginesOnPath()) < 2 || !modules.HasConfiguration(m.Dir) {
 		return false
 	}
@@ -280,7 +282,7 @@ func (e *execution) use(m *site.Root, root *installer.Root, result *installer.Re
 	var errs []error
 	for _, o := range result.Packages {
 		id := o.Package.ID
-		if locked, _ := root.Lock.Entry(id.Provider); root.ReadOnlyLock && !slices.Contains(locked.Hashes, o.Package.H1) {
+		if locked, _ := root.Lock.Entry(id.Provider); root.LockMode != "" && !slices.Contains(locked.Hashes, o.Package.H1) {
 			const text = "%s: %s %s: the lock file has no hash of the installed package"
 			err := fmt.Errorf(text, m.LockPath, id.Provider, id.Version)
 			errs = append(errs, sources.WithHint(err, "run %s, and keep the lock file", e.Again("lock", id.Platform)))
