@@ -25,6 +25,7 @@ var lockCommand = &line.Command{
 		line.Flag{Name: "check", Does: "report missing and unknown hashes, change no lock file", Excludes: "dry-run"},
 		strictFlag,
 		dryRunFlag("show how lock files would change"),
+		allowEmptyFlag,
 	}),
 	Leaves: "each lock file is unchanged or complete",
 	Run: atSite(func(ctx context.Context, l *line.Line, s *site.Site) error {

@@ -63,7 +63,7 @@ func (in *Installation) At(ctx context.Context, dir string, out *report.Output) 
 	if in.Defers != nil && in.Defers(m) {
 		return func() {}, nil
 	}
-	root, err := m.NeedsIfAny(ctx, true)
+	root, err := m.NeedsIfAny(ctx, in.Installed != nil || in.Flags.Recursive) // as init; others have something to do
 	if postponed, ok := errors.AsType[PostponedError](err); ok {
 		return func() { out.Say("%v", postponed) }, nil
 	}

@@ -103,7 +103,7 @@ func (s *Site) RootDirs(ctx context.Context) ([]string, error) {
 func (s *Site) RootsToRead(ctx context.Context, dir string) ([]string, error) {
 	dirs, err := s.RootsAt(ctx, dir)
 	if len(dirs) == 0 && err == nil && !s.Reading.Empty { // a wrong directory must not look like success
-		err = sources.WithHint(fmt.Errorf("there is no root module in %s or below", s.Shown(dir)),
+		err = sources.WithHint(fmt.Errorf("nothing to do here: there is no root module in %s or below", s.Shown(dir)),
 			"name a directory that contains root modules")
 	}
 	for _, dir := range dirs {

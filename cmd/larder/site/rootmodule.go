@@ -91,9 +91,9 @@ type emptyError struct{ dir string } // empty if the message names it anyway
 
 func (e emptyError) Error() string {
 	if e.dir == "" {
-		return "there is no configuration"
+		return "nothing to do here: there is no configuration"
 	}
-	return "there is no configuration in " + e.dir
+	return "nothing to do here: there is no configuration in " + e.dir
 }
 
 // noConfiguration returns the emptyError of the root module, with a hint.
@@ -124,7 +124,7 @@ func (m *Root) NeedsIfAny(ctx context.Context, optional bool) (*installer.Root, 
 	if _, empty := errors.AsType[emptyError](err); !empty || !optional {
 		return root, err
 	}
-	m.Out.Say("%v: nothing to do", err)
+	m.Out.Say("%v", err)
 	for _, hint := range sources.Hints(err) {
 		m.Out.Hint("%s", hint)
 	}

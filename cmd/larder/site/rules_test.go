@@ -222,7 +222,7 @@ provider "example.test/acme/widget" { version = "1.0.0" }
 		want        string // requirements, unmanaged ones, error and warnings
 	}{
 		{"providers", widget, site.Reading{}, false, "1 0"},
-		{"nothing", "", site.Reading{}, false, "there is no configuration in ."},
+		{"nothing", "", site.Reading{}, false, "nothing to do here: there is no configuration in ."},
 		{"Empty", "", site.Reading{Empty: true}, false, "none"},
 		{"an override", overridden, site.Reading{}, false, "0 1 warned"},
 		{"a warning", widget + unread, site.Reading{}, false, "1 0 warned"},
@@ -268,7 +268,7 @@ func TestRootDirs(t *testing.T) {
 		want      string
 	}{
 		{"", false, "", "."}, {"a a/../a a/b", false, "", "a a/b"}, {"", true, "", "a a/b"}, {"a/b a", true, "", "a/b a"}, {"", true, "b", "a"},
-		{"c", true, "", "there is no root module in c or below; name a directory that contains root modules"},
+		{"c", true, "", "nothing to do here: there is no root module in c or below; name a directory that contains root modules"},
 		{"", true, "[", `--exclude: "[": syntax error in pattern`},
 	} {
 		s, _ := sitetest.Open(t, files, site.Options{Recursive: c.recursive, Exclude: strings.Fields(c.exclude)})

@@ -149,6 +149,7 @@ type Options struct {
 	PluginDirs []string // mirrors as typed, in place of all other sources
 	Upgrade    bool
 	NoLockFile bool // lock files are ignored
+	AllowEmpty bool // a directory without a configuration is no error
 	LockMode   installer.LockMode
 	Require    trust.Requirement
 	TrustKeys  []sources.Fingerprint

@@ -17,7 +17,7 @@ func Install(ctx context.Context, s *site.Site, roots []string) error {
 	if s.Flags.LockMode != "" && s.Flags.Upgrade {
 		return report.Usage(errors.New("--upgrade and --lockfile exclude each other"))
 	}
-	s.Reading.Certain = s.Flags.LockMode != ""
+	s.Reading.Certain, s.Reading.Empty = s.Flags.LockMode != "", s.Flags.AllowEmpty
 	if err := job.UseMirrors(s, "--plugin-dir", s.Flags.PluginDirs); err != nil {
 		return err
 	}

@@ -42,7 +42,7 @@ type LockRequest struct {
 // Lock completes lock files, or checks them. It checks the request before it reads anything.
 func Lock(ctx context.Context, s *site.Site, request LockRequest) error {
 	l := &locking{lockers: newLockers(s, request), required: map[string]bool{}}
-	l.Reading.Certain, l.Locks = request.Check, true
+	l.Reading.Certain, l.Reading.Empty, l.Locks = request.Check, s.Flags.AllowEmpty, true
 	l.Checks, s.Flags.ReadOnly = request.Check || s.Flags.DryRun, false
 	if err := l.take(request.Arguments); err != nil {
 		return err
@@ -120,7 +120,7 @@ func (l *locking) lock(ctx context.Context, dir string, locked *lockedModule) er
 	if err != nil {
 		return err
 	}
-	root, err := m.NeedsIfAny(ctx, !l.Check || l.Flags.Recursive) // a check of nothing is not a success
+	root, err := m.NeedsIfAny(ctx, l.Flags.Recursive) // others have something to do
 	if err != nil || root == nil {
 		return err
 	}
