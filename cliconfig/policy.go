@@ -206,7 +206,7 @@ const maxKeys = 200
 func (b *policyBlock) platforms(before []policy.Rule) field {
 	return b.filled(func(e syntax.Entry) {
 		r := policy.Rule{Setting: policy.Platforms}
-		b.list(appending(&r.Platforms, sources.ParsePlatform))(e)
+		b.list(appending(&r.Platforms, sources.ParseKnownPlatform))(e)
 		n := len(r.Platforms)
 		for _, other := range before {
 			n += len(other.Platforms)

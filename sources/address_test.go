@@ -377,7 +377,7 @@ func TestNearest(t *testing.T) {
 	sourcetest.Equal(t, sources.Nearest("bat", []string{"cat", "bar"}), "cat", "the first of those equally near")
 }
 
-func TestNearestPlatform(t *testing.T) {
+func TestParseKnownPlatform(t *testing.T) {
 	for text, want := range map[string]string{
 		"macos_arm64":    "darwin_arm64",
 		"macOS-aarch64":  "darwin_arm64",
@@ -393,7 +393,11 @@ func TestNearestPlatform(t *testing.T) {
 		"beos_m68k":      "",
 		"linux_amd64_v1": "",
 	} {
-		sourcetest.Equal(t, sources.NearestPlatform(text), want, text)
+		_, err := sources.ParseKnownPlatform(text)
+		if want = "did you mean \"" + want + "\"?"; want == "did you mean \"\"?" {
+			want = "write it as OS_ARCH, such as linux_amd64 or darwin_arm64"
+		}
+		sourcetest.EqualSlices(t, sources.Hints(err), []string{want})
 	}
 }
 

@@ -1,6 +1,7 @@
 package sources
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 )
@@ -82,10 +83,18 @@ var (
 	}
 )
 
-// KnownPlatform reports whether Go builds, or has built, programs for the system and for
-// the architecture of a platform.
-func KnownPlatform(p Platform) bool {
-	return slices.Contains(goSystems, p.OS) && slices.Contains(goArchs, p.Arch)
+// ParseKnownPlatform parses a platform with a system and an architecture for which Go builds, or has built, programs. So
+// a misspelled platform fails where it is read.
+func ParseKnownPlatform(s string) (Platform, error) {
+	p, err := ParsePlatform(s)
+	if err == nil && slices.Contains(goSystems, p.OS) && slices.Contains(goArchs, p.Arch) {
+		return p, nil
+	}
+	err = fmt.Errorf("platform %q is unknown", s)
+	if near := nearestPlatform(s); near != "" {
+		return p, WithHint(err, "did you mean %q?", near)
+	}
+	return p, WithHint(err, "write it as OS_ARCH, such as linux_amd64 or darwin_arm64")
 }
 
 // otherNames replaces what others call systems and architectures, and what they separate them with.
@@ -95,9 +104,9 @@ var otherNames = strings.NewReplacer(
 	"-", "_", "/", "_", ".", "_", " ", "_",
 )
 
-// NearestPlatform returns the platform that a text was most likely meant to be, such as
+// nearestPlatform returns the platform that a text was most likely meant to be, such as
 // darwin_arm64 for macos-aarch64, and "" if there is none.
-func NearestPlatform(text string) string {
+func nearestPlatform(text string) string {
 	system, arch, _ := strings.Cut(otherNames.Replace(strings.ToLower(text)), "_")
 	system, arch = Nearest(system, goSystems), Nearest(arch, goArchs)
 	if system == "" || arch == "" {

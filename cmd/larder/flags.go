@@ -164,25 +164,11 @@ func each[T any](texts []string, parse func(string) (T, error)) (all []T, err er
 	for _, text := range texts {
 		one, err := parse(text)
 		if err != nil {
-			return nil, err
+			return nil, report.Usage(err)
 		}
 		all = append(all, one)
 	}
 	return all, nil
-}
-
-// parsePlatform parses a platform that Go supports, so that a misspelled platform fails before
-// any request.
-func parsePlatform(name string) (sources.Platform, error) {
-	p, err := sources.ParsePlatform(name)
-	if err == nil && sources.KnownPlatform(p) {
-		return p, nil
-	}
-	err = fmt.Errorf("platform %q is unknown", name)
-	if near := sources.NearestPlatform(name); near != "" {
-		return p, report.Usage(sources.WithHint(err, "did you mean %q?", near))
-	}
-	return p, report.Usage(sources.WithHint(err, "write it as OS_ARCH, such as linux_amd64 or darwin_arm64"))
 }
 
 // choiceFlag takes one of some values. The first is the default.

@@ -32,7 +32,7 @@ func globalFlags() []line.Flag {
 		{Name: "lock-timeout", Value: "TIME", Kind: line.Time, Does: "time to wait for other larder processes, such as 5m"},
 		choiceFlag("link", "HOW", "how to link: ", sources.LinkModes),
 		{Name: "json", Does: "write JSON Lines, see larder help json", Excludes: "format"},
-		{Name: "quiet", Short: "q", Does: "write results and errors only"},
+		{Name: "quiet", Short: "q", Does: "write results and errors only", Excludes: "verbose"},
 		{Name: "verbose", Short: "v", Does: "also write unchanged packages and every step"},
 		choiceFlag("color", "WHEN", "when to use colors: ", ui.ColorModes),
 		{Name: "no-color", Does: "the same as --color never"},
@@ -192,7 +192,7 @@ func readOptions(l *line.Line, out *report.Output) (o site.Options, err error) {
 	case l.IsSet("exclude") && !o.Recursive:
 		return o, report.Usage(errors.New("--exclude requires --recursive"))
 	}
-	if o.Platforms, err = each(l.List("platform"), parsePlatform); err != nil {
+	if o.Platforms, err = each(l.List("platform"), sources.ParseKnownPlatform); err != nil {
 		return o, err
 	}
 	if o.TrustKeys, err = each(l.List("trust-key"), sources.ParseFingerprint); err != nil {

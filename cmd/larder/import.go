@@ -9,6 +9,7 @@ import (
 	"github.com/larder-cli/larder/cmd/larder/line"
 	"github.com/larder-cli/larder/cmd/larder/report"
 	"github.com/larder-cli/larder/cmd/larder/site"
+	"github.com/larder-cli/larder/sources"
 )
 
 var importCommand = &line.Command{
@@ -48,8 +49,8 @@ func importAll(ctx context.Context, l *line.Line, s *site.Site) error {
 	}
 	if l.IsSet("platform") {
 		var err error
-		if request.Platform, err = parsePlatform(l.Text("platform")); err != nil {
-			return err
+		if request.Platform, err = sources.ParseKnownPlatform(l.Text("platform")); err != nil {
+			return report.Usage(err)
 		}
 	}
 	return mirror.Import(ctx, s, request)

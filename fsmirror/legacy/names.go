@@ -36,7 +36,7 @@ func isNumber(s string) bool { return s != "" && strings.Trim(s, "0123456789") =
 
 // knownPlatform parses the name of a directory. It returns the zero Platform unless that is the name of a known one.
 func knownPlatform(s string) sources.Platform {
-	if p, err := sources.ParsePlatform(s); err == nil && sources.KnownPlatform(p) {
+	if p, err := sources.ParseKnownPlatform(s); err == nil {
 		return p
 	}
 	return sources.Platform{}

@@ -30,6 +30,9 @@ type RootsOptions struct {
 	// number of names. A glob without / matches names at any depth.
 	Exclude []string
 
+	// Excluded is called for a glob that excludes a directory; it may be nil.
+	Excluded func(glob string)
+
 	// EngineOf returns the engine for which a root module is read, if Engine is empty, and whether that is only the
 	// default. It returns "" for both engines, as a nil EngineOf does.
 	EngineOf func(dir string) (e sources.Engine, assumed bool)
@@ -75,7 +78,7 @@ func Roots(ctx context.Context, dir string, opts RootsOptions) ([]string, error)
 		if err != nil {
 			return nil, fmt.Errorf("%q: %w", glob, err)
 		}
-		s.exclude = append(s.exclude, pattern)
+		s.exclude = append(s.exclude, exclusion{glob, pattern})
 	}
 	s.look(ctx, spotted{dir: ".", path: s.top})
 	for ; len(s.links) > 0; s.links = s.links[1:] {
@@ -97,7 +100,7 @@ type search struct {
 	dir     string
 	top     string // dir without symlinks
 	opts    RootsOptions
-	exclude [][]string // patterns by name
+	exclude []exclusion
 	found   []*candidate
 	at      map[string]*candidate // by their path
 	seen    map[string]bool       // directories that were searched, by their path
@@ -278,10 +281,11 @@ func (s *search) look(ctx context.Context, at spotted) {
 		below := spotted{dir: filepath.Join(at.dir, name), path: filepath.Join(at.path, name), configured: configured}
 		hidden := strings.HasPrefix(name, ".") && name != stackDir
 		switch {
-		case at.outside || hidden || s.isDataDir(below.dir) || s.excluded(below.dir):
+		case !entry.IsDir() && !disk.IsLink(entry.Type()):
+		case s.excluded(below.dir) || at.outside || hidden || s.isDataDir(below.dir):
 		case entry.IsDir():
 			s.look(ctx, below)
-		case disk.IsLink(entry.Type()):
+		default:
 			s.links = append(s.links, below)
 		}
 	}
@@ -341,9 +345,19 @@ func parseGlob(glob string) ([]string, error) {
 	return patterns, nil
 }
 
+// An exclusion is a glob, and its patterns name by name.
+type exclusion struct {
+	glob     string
+	patterns []string
+}
+
 func (s *search) excluded(dir string) bool {
 	names := strings.Split(filepath.ToSlash(dir), "/")
-	return slices.ContainsFunc(s.exclude, func(pattern []string) bool { return globMatch(pattern, names) })
+	i := slices.IndexFunc(s.exclude, func(x exclusion) bool { return globMatch(x.patterns, names) })
+	if i >= 0 && s.opts.Excluded != nil {
+		s.opts.Excluded(s.exclude[i].glob)
+	}
+	return i >= 0
 }
 
 // globMatch reports whether names match pattern, name by name.

@@ -32,6 +32,10 @@ func Separate(s *site.Site, args []string) (paths, addresses []string, err error
 		return nil, nil, err
 	}
 	for _, arg := range args {
+		if _, err := sources.ParseKnownPlatform(arg); err == nil && !site.Exists(site.Absolute(s.WorkDir, arg)) {
+			err := fmt.Errorf("%s is a platform, not a provider or a directory", arg)
+			return nil, nil, report.Usage(sources.WithHint(err, "separate platforms with commas, as in --platform linux_amd64,%s", arg))
+		}
 		isPath, err := isPath(s, arg)
 		switch {
 		case err != nil:
@@ -88,11 +92,7 @@ func IsRootModule(dir string) bool {
 // TakeRoots reads arguments that name the root modules of the command.
 func TakeRoots(s *site.Site, args []string) error {
 	for _, arg := range args {
-		hint := "name the directory of a root module"
-		if near := s.NearestDir(arg); near != "" {
-			hint = "did you mean " + near + "?"
-		}
-		if _, err := site.Existing(s.WorkDir, arg, site.Directory, "%s", hint); err != nil {
+		if _, err := site.Existing(s.WorkDir, arg, site.Directory, "name the directory of a root module"); err != nil {
 			if site.IsFile(site.Absolute(s.WorkDir, arg)) {
 				err = report.Usage(err)
 			}

@@ -152,8 +152,19 @@ func (l *Line) parse(part []string) {
 		l.fail(withoutValue(l.Command.flag(strings.TrimLeft(typed, "-")), typed))
 	default:
 		l.fail(unknownFlag(l.root, l.Command, typed))
+		if len(part) > 2 && l.Command == l.root && l.takesValue(typed) {
+			part = part[1:]
+		}
 	}
 	l.parse(part[1:])
+}
+
+// takesValue reports whether a flag, as typed, is one of a command, with a value.
+func (l *Line) takesValue(typed string) bool {
+	return slices.ContainsFunc(l.root.All(), func(c *Command) bool {
+		f := flagNamed(c.Own(), strings.TrimLeft(typed, "-"))
+		return f != nil && f.Value != ""
+	})
 }
 
 // fail keeps the first error. An unknown command is more than wrong flags before it.

@@ -32,6 +32,9 @@ func Existing(base, typed string, kind PathKind, hint string, args ...any) (stri
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		err = fmt.Errorf("there is no %s %s", kind, typed)
+		if near := nearestDir(base, typed); near != "" && kind == Directory {
+			hint, args = "did you mean %s?", []any{near}
+		}
 	case err != nil:
 		err = fmt.Errorf("cannot use %s: %w", path, disk.Cause(err))
 	case kind == Directory && !info.IsDir():

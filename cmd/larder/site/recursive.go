@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"path"
 	"path/filepath"
+	"strings"
 
 	"github.com/larder-cli/larder/cmd/larder/report"
 	"github.com/larder-cli/larder/installer/lockfile"
@@ -103,8 +104,11 @@ func (s *Site) RootDirs(ctx context.Context) ([]string, error) {
 func (s *Site) RootsToRead(ctx context.Context, dir string) ([]string, error) {
 	dirs, err := s.RootsAt(ctx, dir)
 	if len(dirs) == 0 && err == nil && !s.Reading.Empty { // a wrong directory must not look like success
-		err = sources.WithHint(fmt.Errorf("nothing to do here: there is no root module in %s or below", s.Shown(dir)),
-			"name a directory that contains root modules")
+		text, hint := "there is no root module in "+s.Shown(dir)+" or below", "name a directory that contains root modules"
+		if globs := s.globs(true); len(globs) > 0 {
+			text, hint = text+", except where --exclude skips it: "+strings.Join(globs, ", "), "exclude fewer directories"
+		}
+		err = sources.WithHint(fmt.Errorf("nothing to do here: %s", text), "%s", hint)
 	}
 	for _, dir := range dirs {
 		s.NoteEngine(ctx, filepath.Join(dir, lockfile.Name))
@@ -130,7 +134,7 @@ func (s *Site) RootsAt(ctx context.Context, dir string) ([]string, error) {
 		}
 	}
 	opts := modules.RootsOptions{
-		Engine: s.Requested.Engine, DataDir: dataDir, Exclude: s.Flags.Exclude, Inputs: s.inputs(), Cache: &s.Modules,
+		Engine: s.Requested.Engine, DataDir: dataDir, Exclude: s.Flags.Exclude, Excluded: func(glob string) { s.excluding.Store(glob, true) }, Inputs: s.inputs(), Cache: &s.Modules,
 		TestsAlone: func() bool { return here.readsTestsAlone(ctx) },
 	}
 	if !s.Both {
@@ -147,6 +151,30 @@ func (s *Site) RootsAt(ctx context.Context, dir string) ([]string, error) {
 		err = report.Usage(fmt.Errorf("--exclude: %w", err))
 	}
 	return dirs, err
+}
+
+// globs returns those of --exclude, quoted, that have or haven't skipped a directory.
+func (s *Site) globs(useful bool) (all []string) {
+	for _, glob := range s.Flags.Exclude {
+		if _, skips := s.excluding.Load(glob); skips == useful {
+			all = append(all, ShellQuoted(glob))
+		}
+	}
+	return all
+}
+
+// warnUselessGlobs warns about globs of --exclude that have skipped nothing, which may be misspelled.
+func (s *Site) warnUselessGlobs() {
+	if len(s.searched) == 0 {
+		return
+	}
+	for _, glob := range s.globs(false) {
+		hint := "globs match paths below the directory that is searched, or the name of a directory at any depth"
+		if near := nearestDir(s.searched[0], glob); near != "" {
+			hint = "did you mean " + near + "?"
+		}
+		s.Output.WarnHint(hint, "--exclude %s skips no directory", glob)
+	}
 }
 
 // OutFor returns the output of the root module in dir, which names it if it is one of several.

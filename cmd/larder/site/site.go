@@ -44,6 +44,7 @@ type Site struct {
 	Roots      []string // root modules that arguments name, as typed; empty means the one in WorkDir
 	Addresses  []string // arguments that were read as providers, as typed
 	searched   []string // directories in which root modules were searched for, absolute
+	excluding  sync.Map // globs of --exclude that skipped a directory there
 	Requested  Choice   // of an engine, by the user or by the command of exec; empty if there is none
 	Both       bool     // the user requests both engines
 	PluginDirs []string // mirrors, absolute; if there are any, there are no other sources
@@ -164,6 +165,7 @@ type Options struct {
 func Open(machine cliconfig.Machine, dir string, opts Options, out *report.Output) *Site {
 	s := &Site{Output: out, Machine: machine, WorkDir: dir, Flags: opts, slots: acquire.NewSlots(opts.Jobs)}
 	out.AtLast(s.hintEngine)
+	out.AtLast(s.warnUselessGlobs)
 	for _, e := range opts.Engines {
 		out.For(e)
 	}

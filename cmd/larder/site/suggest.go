@@ -216,14 +216,17 @@ func (m *Root) meantDir(p sources.Provider) string {
 }
 
 // NearestDir returns the existing directory with a path similar to the typed one, or "".
-func (s *Site) NearestDir(typed string) string {
+func (s *Site) NearestDir(typed string) string { return nearestDir(s.WorkDir, typed) }
+
+// nearestDir is [Site.NearestDir] for a path relative to base.
+func nearestDir(base, typed string) string {
 	parent, name := filepath.Split(filepath.Clean(typed))
-	entries, err := os.ReadDir(Absolute(s.WorkDir, parent))
+	entries, err := os.ReadDir(Absolute(base, parent))
 	if err != nil && parent != "" {
-		if parent = s.NearestDir(parent); parent == "" {
+		if parent = nearestDir(base, parent); parent == "" {
 			return ""
 		}
-		entries, _ = os.ReadDir(Absolute(s.WorkDir, parent))
+		entries, _ = os.ReadDir(Absolute(base, parent))
 	}
 	var names []string
 	for _, e := range entries {
