@@ -44,7 +44,9 @@ func (m *Root) suggest(err error) error {
 		if dir := m.meantDir(missing.Provider); dir != "" {
 			return sources.WithHint(err, "did you mean the directory %s?", dir)
 		}
-		known := m.KnownProviders(ctx)
+		known := slices.DeleteFunc(slices.Clone(m.KnownProviders(ctx)), func(p sources.Provider) bool {
+			return slices.ContainsFunc(m.Required, func(r sources.Requirement) bool { return r.Provider == p }) // besides, not instead
+		})
 		meant := NearestProvider(missing.Provider, known)
 		if meant == nil && missing.Provider.Implied(m.Config.Engine) {
 			byType := func(p sources.Provider) string { return p.Type } // the namespace may have been left out
