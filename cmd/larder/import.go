@@ -24,7 +24,7 @@ var importCommand = &line.Command{
 		line.Flag{Name: "to", Value: "DIR", Kind: line.Dir, Does: "mirror directory, created if missing"},
 		line.Flag{Name: "namespace", Value: "[HOST/]NAMESPACE", Does: "namespace of providers whose path has none"},
 		line.Flag{Name: "as", Value: "ADDRESS@VERSION", Does: "address and version of the provider", Excludes: "namespace"},
-		line.Flag{Name: "platform", Value: "OS_ARCH", Does: "platform of files whose path has none", Offers: commonPlatforms},
+		line.Flag{Name: "platform", Value: "OS_ARCH", Does: "for paths without one; default: this machine's", Offers: commonPlatforms},
 		line.Flag{Name: "key", Value: "FILE", Kind: line.File, Does: "public key for SHA256SUMS beside the zip files"},
 		line.Flag{Name: "sign-key", Value: "FILE", Kind: line.File, Does: "private key, if there is no signature"},
 		line.Flag{Name: "unpacked", Does: "write directories, not archives"},

@@ -1,6 +1,7 @@
 package legacy
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"path/filepath"
@@ -32,15 +33,10 @@ func (s *search) decide(c clues, found Candidate) (err error) {
 			return err
 		}
 	}
-	switch id.Platform = c.platform; {
-	case s.opts.Platform == sources.Platform{}:
-	case c.platform == sources.Platform{}:
-		id.Platform = s.opts.Platform
-	case c.platform != s.opts.Platform:
+	var none sources.Platform
+	id.Platform = cmp.Or(c.platform, s.opts.Platform, sources.CurrentPlatform())
+	if s.opts.Platform != none && s.opts.Platform != id.Platform {
 		return fmt.Errorf("according to its path, it is for %s, not %s", c.platform, s.opts.Platform)
-	}
-	if id.Platform == (sources.Platform{}) {
-		unsaid, flags = append(unsaid, "platform"), append(flags, "--platform OS_ARCH")
 	}
 	if len(unsaid) > 0 {
 		err := fmt.Errorf("its path doesn't contain its %s", strings.Join(unsaid, ", "))

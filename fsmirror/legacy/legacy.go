@@ -35,7 +35,7 @@ type Options struct {
 	Engine   sources.Engine   // whose rules for names apply
 	Prefix   string           // HOST/NAMESPACE of packages without one; may be empty
 	As       *sources.Release // of all packages, instead of the names; may be nil
-	Platform sources.Platform // of packages without one; may be zero
+	Platform sources.Platform // of packages without one; zero means this machine's
 }
 
 // A Kind is the form in which a package was found.

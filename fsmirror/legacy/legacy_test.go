@@ -103,8 +103,8 @@ example.com/acme/foo 1.2.0 linux_amd64: executable linux_amd64/terraform-provide
 			"linux_amd64/terraform-provider-foo_v1.2.0": "", "my_plugins/terraform-provider-foo_v1.2.0": "", "terraform-provider-foo": "",
 		}, legacy.Options{}, `
 error: linux_amd64/terraform-provider-foo_v1.2.0: its path doesn't contain its namespace
-error: my_plugins/terraform-provider-foo_v1.2.0: its path doesn't contain its namespace, platform
-error: terraform-provider-foo: its path doesn't contain its address, version, platform
+error: my_plugins/terraform-provider-foo_v1.2.0: its path doesn't contain its namespace
+error: terraform-provider-foo: its path doesn't contain its address, version
 `},
 		{"of a given platform", map[string]string{"terraform-provider-foo_v1.2": "script", "linux_amd64/terraform-provider-bar_v1.2.0": ""},
 			legacy.Options{Prefix: "example.com/acme", Platform: sources.Platform{OS: "linux", Arch: "arm"}}, `
