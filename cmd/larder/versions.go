@@ -12,18 +12,18 @@ var versionsCommand = &line.Command{
 	Name:      "versions",
 	Job:       forQuestions,
 	Does:      "list the versions of a provider",
-	Arguments: "ADDRESS [FLAG...]",
+	Arguments: "ADDRESS [PATH] [FLAG...]",
 	Least:     1,
-	Most:      1,
-	Needs:     "takes one provider",
+	Most:      2,
+	Needs:     "takes one provider and one root module",
 	Example:   "larder versions hashicorp/random",
 	About: "Shows what each installation method offers, the newest version first, and which\n" +
-		"versions the root module here allows, locks and has installed.",
+		"versions the root module in PATH allows, locks and has installed.",
 	Flags: []line.Flag{
 		{Name: "all", Does: "list all versions, not only the newest twenty"},
 		platformsFlag("only versions with packages for these platforms"),
 	},
 	Run: atSite(func(ctx context.Context, l *line.Line, s *site.Site) error {
-		return ask.Versions(ctx, s, ask.VersionsRequest{Address: l.Words[0], All: l.Bool("all")})
+		return ask.Versions(ctx, s, ask.VersionsRequest{Arguments: l.Words, All: l.Bool("all")})
 	}),
 }

@@ -3,12 +3,14 @@ package ask
 import (
 	"context"
 	"fmt"
+	"strings"
 
 	"github.com/larder-cli/larder/cliconfig"
 	"github.com/larder-cli/larder/cmd/larder/job"
 	"github.com/larder-cli/larder/cmd/larder/report"
 	"github.com/larder-cli/larder/cmd/larder/site"
 	"github.com/larder-cli/larder/cmd/larder/ui"
+	"github.com/larder-cli/larder/sources"
 )
 
 // An ExplainRequest says what to explain.
@@ -22,22 +24,33 @@ type ExplainRequest struct {
 // Explain explains the choice of a provider's version, or without a provider what is configured.
 func Explain(ctx context.Context, s *site.Site, request ExplainRequest) error {
 	s.Ask()
-	paths, addresses, err := job.Separate(s, request.Arguments)
-	if err != nil {
+	address, dir, err := asked(s, "explain", request.Arguments, false)
+	switch {
+	case err != nil:
 		return err
-	}
-	if len(addresses) > 1 {
-		return report.Usage(fmt.Errorf("larder explain takes one provider, not %s", ui.List("and", addresses)))
-	}
-	if err := job.TakeRoots(s, paths); err != nil {
-		return err
-	}
-	dir := s.WorkDir
-	if len(paths) > 0 {
-		dir = site.Absolute(s.WorkDir, paths[0])
-	}
-	if len(addresses) == 0 {
+	case address == "":
 		return explainMachine(ctx, s, dir, request)
 	}
-	return explainProvider(ctx, s, dir, addresses[0], request.All)
+	return explainProvider(ctx, s, dir, address, request.All)
+}
+
+// asked returns the provider in the arguments of a question, as typed, and the directory of the root module. Unless the
+// provider is needed, it may be empty.
+func asked(s *site.Site, command string, args []string, needed bool) (address, dir string, err error) {
+	paths, addresses, err := job.Separate(s, args)
+	switch {
+	case err != nil:
+		return "", "", err
+	case len(addresses) == 0 && needed:
+		err := fmt.Errorf("larder %s takes a provider, not the path %s", command, ui.List("and", paths))
+		return "", "", report.Usage(sources.WithHint(err, "write [HOST/]NAMESPACE/TYPE, such as hashicorp/random, before the root module"))
+	case len(addresses) > 1:
+		return "", "", report.Usage(fmt.Errorf("larder %s takes one provider, not %s", command, ui.List("and", addresses)))
+	case len(paths) > 1:
+		return "", "", report.Usage(fmt.Errorf("larder %s takes one root module, not %s", command, ui.List("and", paths)))
+	}
+	if err := job.TakeRoots(s, paths); err != nil {
+		return "", "", err
+	}
+	return strings.Join(addresses, ""), site.Absolute(s.WorkDir, strings.Join(paths, "")), nil
 }

@@ -8,7 +8,6 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/larder-cli/larder/cmd/larder/job"
 	"github.com/larder-cli/larder/cmd/larder/report"
 	"github.com/larder-cli/larder/cmd/larder/site"
 	"github.com/larder-cli/larder/cmd/larder/ui"
@@ -17,8 +16,8 @@ import (
 
 // A VersionsRequest says which versions to list.
 type VersionsRequest struct {
-	Address string // as typed
-	All     bool   // not only the newest
+	Arguments []string // a provider's address, and perhaps a root module, as typed
+	All       bool     // not only the newest
 }
 
 // newestVersions is how many versions are listed without a request for all.
@@ -105,17 +104,16 @@ func (r Release) Cells(*report.Output) []report.Cell {
 // Versions lists the versions of a provider that the installation methods offer, and those on this machine.
 func Versions(ctx context.Context, s *site.Site, request VersionsRequest) error {
 	s.Ask()
-	if job.IsPathForm(request.Address) {
-		err := fmt.Errorf("larder versions takes a provider, not the path %s", request.Address)
-		const hint = "write [HOST/]NAMESPACE/TYPE, such as hashicorp/random; --chdir chooses the root module"
-		return report.Usage(sources.WithHint(err, hint))
+	address, dir, err := asked(s, "versions", request.Arguments, true)
+	if err != nil {
+		return err
 	}
-	if _, _, versioned := sources.CutVersion(request.Address); versioned {
-		err := fmt.Errorf("larder versions takes a provider without a version, not %s", request.Address)
-		address := site.ShellQuoted(request.Address)
-		return report.Usage(sources.WithHint(err, "larder explain %s shows why the version is chosen or not", address))
+	if _, _, versioned := sources.CutVersion(address); versioned {
+		err := fmt.Errorf("larder versions takes a provider without a version, not %s", address)
+		hint := "larder explain %s shows why the version is chosen or not"
+		return report.Usage(sources.WithHint(err, hint, site.ShellQuoted(address)))
 	}
-	q, done, err := newQuestion(ctx, s, s.WorkDir, request.Address)
+	q, done, err := newQuestion(ctx, s, dir, address)
 	if err != nil {
 		return err
 	}
