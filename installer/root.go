@@ -29,8 +29,8 @@ type Root struct {
 // A LockMode says what an installation may change in the lock file, which it writes only in the mode "".
 type LockMode string
 
-// The modes in which the lock file isn't written. With LockReadOnly, as in the engines, an installation fails if it would
-// add or remove providers, and only warns if hashes or constraints would change. With LockFrozen, it always fails.
+// The modes in which the lock file isn't written. With LockReadOnly, as in the engines, an installation fails if it
+// would add or remove providers, and only warns if hashes or constraints would change. With LockFrozen, it always fails.
 const (
 	LockReadOnly LockMode = "readonly"
 	LockFrozen   LockMode = "frozen"

@@ -83,8 +83,8 @@ var (
 	}
 )
 
-// ParseKnownPlatform parses a platform with a system and an architecture for which Go builds, or has built, programs. So
-// a misspelled platform fails where it is read.
+// ParseKnownPlatform parses a platform with a system and an architecture for which Go builds, or has built, programs.
+// So a misspelled platform fails where it is read.
 func ParseKnownPlatform(s string) (Platform, error) {
 	p, err := ParsePlatform(s)
 	if err == nil && slices.Contains(goSystems, p.OS) && slices.Contains(goArchs, p.Arch) {

@@ -169,7 +169,8 @@ func readOptions(l *line.Line, out *report.Output) (o site.Options, err error) {
 		LockTimeout: l.Duration("lock-timeout"),
 
 		Recursive: l.Bool("recursive") || l.Command.Path == "check" && l.IsSet("since"), Exclude: l.Texts("exclude"),
-		PluginDirs: l.Texts("plugin-dir"), LockMode: installer.LockMode(l.Text("lockfile")), AllowEmpty: l.Bool("allow-empty"),
+		PluginDirs: l.Texts("plugin-dir"), LockMode: installer.LockMode(l.Text("lockfile")),
+		AllowEmpty: l.Bool("allow-empty"),
 		Upgrade: l.Bool("upgrade"), NoLockFile: l.Bool("no-lock-file"), Require: requirement(l),
 		Paranoid: l.Bool("paranoid"),
 		Yes:      l.Bool("yes"), SearchIn: l.Texts("roots"),

@@ -34,7 +34,8 @@ func Separate(s *site.Site, args []string) (paths, addresses []string, err error
 	for _, arg := range args {
 		if _, err := sources.ParseKnownPlatform(arg); err == nil && !site.Exists(site.Absolute(s.WorkDir, arg)) {
 			err := fmt.Errorf("%s is a platform, not a provider or a directory", arg)
-			return nil, nil, report.Usage(sources.WithHint(err, "separate platforms with commas, as in --platform linux_amd64,%s", arg))
+			err = sources.WithHint(err, "separate platforms with commas, as in --platform linux_amd64,%s", arg)
+			return nil, nil, report.Usage(err)
 		}
 		isPath, err := isPath(s, arg)
 		switch {

@@ -205,7 +205,8 @@ func (t InstallSum) providers(o *report.Output) string {
 	case t.Planned > 0:
 		parts[0] += fmt.Sprintf(" (%d to fetch)", t.Planned)
 	}
-	parts = append(parts, ui.Numbers(ui.N(t.UpToDate, "up to date"), ui.N(t.Failed, "failed"), ui.N(t.Omitted, "not installed"))...)
+	others := ui.Numbers(ui.N(t.UpToDate, "up to date"), ui.N(t.Failed, "failed"), ui.N(t.Omitted, "not installed"))
+	parts = append(parts, others...)
 	if t.Bytes > 0 {
 		return strings.Join(append(parts, ui.Fetched(t.Bytes, o.Elapsed())), ", ")
 	}

@@ -89,7 +89,8 @@ func unknownFlag(root, cmd *Command, typed string) error {
 	case near != "":
 		return sources.WithHint(err, "did you mean %q?", Dashed(near))
 	case len(owners) > 0 && cmd.Path == "":
-		return sources.WithHint(fmt.Errorf("%s must follow the command", typed), "write it after the command, as in %s %s", owners[0], Dashed(name))
+		err = fmt.Errorf("%s must follow the command", typed)
+		return sources.WithHint(err, "write it after the command, as in %s %s", owners[0], Dashed(name))
 	case len(owners) > 0:
 		return sources.WithHint(err, "it is a flag of %s", ui.Some(owners, 3))
 	case cmd.Path == "":

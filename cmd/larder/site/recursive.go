@@ -134,7 +134,8 @@ func (s *Site) RootsAt(ctx context.Context, dir string) ([]string, error) {
 		}
 	}
 	opts := modules.RootsOptions{
-		Engine: s.Requested.Engine, DataDir: dataDir, Exclude: s.Flags.Exclude, Excluded: func(glob string) { s.excluding.Store(glob, true) }, Inputs: s.inputs(), Cache: &s.Modules,
+		Engine: s.Requested.Engine, DataDir: dataDir, Inputs: s.inputs(), Cache: &s.Modules,
+		Exclude: s.Flags.Exclude, Excluded: func(glob string) { s.excluding.Store(glob, true) },
 		TestsAlone: func() bool { return here.readsTestsAlone(ctx) },
 	}
 	if !s.Both {

@@ -44,8 +44,8 @@ func (m *Root) suggest(err error) error {
 		if dir := m.meantDir(missing.Provider); dir != "" {
 			return sources.WithHint(err, "did you mean the directory %s?", dir)
 		}
-		known := slices.DeleteFunc(slices.Clone(m.KnownProviders(ctx)), func(p sources.Provider) bool {
-			return slices.ContainsFunc(m.Required, func(r sources.Requirement) bool { return r.Provider == p }) // besides, not instead
+		known := slices.DeleteFunc(slices.Clone(m.KnownProviders(ctx)), func(p sources.Provider) bool { // required besides
+			return slices.ContainsFunc(m.Required, func(r sources.Requirement) bool { return r.Provider == p })
 		})
 		meant := NearestProvider(missing.Provider, known)
 		if meant == nil && missing.Provider.Implied(m.Config.Engine) {

@@ -132,8 +132,8 @@ func Columns(rows [][]string) []string {
 	return lines
 }
 
-// Indented returns rows as indented lines with aligned columns. Each row may have a heading. It is shown once, above the
-// rows that have it, unless all have the same.
+// Indented returns rows as indented lines with aligned columns. Each row may have a heading. It is shown once, above
+// the rows that have it, unless all have the same.
 func Indented(rows [][]string, headings ...string) string {
 	var b strings.Builder
 	last := ""

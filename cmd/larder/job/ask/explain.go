@@ -43,7 +43,8 @@ func asked(s *site.Site, command string, args []string, needed bool) (address, d
 		return "", "", err
 	case len(addresses) == 0 && needed:
 		err := fmt.Errorf("larder %s takes a provider, not the path %s", command, ui.List("and", paths))
-		return "", "", report.Usage(sources.WithHint(err, "write [HOST/]NAMESPACE/TYPE, such as hashicorp/random, before the root module"))
+		err = sources.WithHint(err, "write [HOST/]NAMESPACE/TYPE, such as hashicorp/random, before the root module")
+		return "", "", report.Usage(err)
 	case len(addresses) > 1:
 		return "", "", report.Usage(fmt.Errorf("larder %s takes one provider, not %s", command, ui.List("and", addresses)))
 	case len(paths) > 1:
