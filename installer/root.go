@@ -30,7 +30,8 @@ type Root struct {
 type LockMode string
 
 // The modes in which the lock file isn't written. With LockReadOnly, as in the engines, an installation fails if it
-// would add or remove providers, and only warns if hashes or constraints would change. With LockFrozen, it always fails.
+// would add or remove providers, and only warns if hashes or constraints would change. With LockFrozen, it fails then
+// too.
 const (
 	LockReadOnly LockMode = "readonly"
 	LockFrozen   LockMode = "frozen"

@@ -19,6 +19,9 @@ const (
 // match nothing. The zero Hash is not a hash.
 type Hash string
 
+// MaxSums limits SHA256SUMS, in bytes. Real ones have a few kilobytes.
+const MaxSums = 256 << 10
+
 // maxHash is the greatest length of a hash, in bytes. No scheme needs that
 // many.
 const maxHash = 1024

@@ -171,7 +171,7 @@ func readOptions(l *line.Line, out *report.Output) (o site.Options, err error) {
 		Recursive: l.Bool("recursive") || l.Command.Path == "check" && l.IsSet("since"), Exclude: l.Texts("exclude"),
 		PluginDirs: l.Texts("plugin-dir"), LockMode: installer.LockMode(l.Text("lockfile")),
 		AllowEmpty: l.Bool("allow-empty"),
-		Upgrade: l.Bool("upgrade"), NoLockFile: l.Bool("no-lock-file"), Require: requirement(l),
+		Upgrade:    l.Bool("upgrade"), NoLockFile: l.Bool("no-lock-file"), Require: requirement(l),
 		Paranoid: l.Bool("paranoid"),
 		Yes:      l.Bool("yes"), SearchIn: l.Texts("roots"),
 		DryRun: l.Bool("dry-run"), ReadOnly: l.Bool("dry-run"),

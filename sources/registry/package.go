@@ -239,7 +239,7 @@ func (r *Registry) fetchSigned(ctx context.Context, s *sources.Signed, sums, sig
 			return nil
 		})
 	}
-	get("checksums", sums, maxSums, &s.Sums)
+	get("checksums", sums, sources.MaxSums, &s.Sums)
 	get("signature", signature, maxSignature, &s.Signature)
 	return group.Wait()
 }

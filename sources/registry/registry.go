@@ -22,7 +22,6 @@ import (
 const (
 	maxDiscovery = 1 << 20
 	maxDocument  = 4 << 20
-	maxSums      = 256 << 10
 	maxSignature = 1 << 20
 	maxSigned    = 8 << 20 // of all checksums and signatures that are recorded
 	maxFilename  = 255

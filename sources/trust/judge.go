@@ -123,9 +123,6 @@ func (j Judge) checkSigned(id sources.PackageID, r sources.Report) error {
 	return nil
 }
 
-// hashicorpKey is the fingerprint of HashiCorp's primary key.
-const hashicorpKey = "C874011F0AB405110D02105534365D9472D7468F"
-
 // The rules are the settings of a Judge for one provider.
 type rules struct {
 	Options

@@ -19,18 +19,15 @@ type sumsLine struct {
 	name string       // may be empty
 }
 
-// Real files have a few kilobytes, and one line for each platform.
-const (
-	maxSumsSize  = 256 << 10
-	maxSumsLines = 2000
-)
+// maxSumsLines is enough for files that have one line for each platform.
+const maxSumsLines = 2000
 
 // ParseSums splits doc into lines and skips blank ones. A malformed line is an
 // error only if that line is required. A "*" before a name means that sha256sum read
 // the file in binary mode, which makes no difference.
 func ParseSums(doc []byte) (Sums, error) {
-	if len(doc) > maxSumsSize {
-		return Sums{}, fmt.Errorf("checksums: more than %d bytes", maxSumsSize)
+	if len(doc) > sources.MaxSums {
+		return Sums{}, fmt.Errorf("checksums: more than %d bytes", sources.MaxSums)
 	}
 	var s Sums
 	for line := range strings.SplitSeq(string(doc), "\n") {
