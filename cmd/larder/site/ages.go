@@ -3,7 +3,9 @@ package site
 import (
 	"context"
 	"errors"
+	"fmt"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/larder-cli/larder/sources"
@@ -56,4 +58,33 @@ func (m *Root) published(ctx context.Context, p sources.Provider) (map[sources.V
 			p.Host, err)
 	}
 	return times, err
+}
+
+// lockedVersion returns the version of a provider that the lock file selects.
+func (m *Root) lockedVersion(p sources.Provider) sources.Version {
+	if m.Lock == nil {
+		return sources.Version{}
+	}
+	e, _ := m.Lock.Entry(p)
+	return e.Version
+}
+
+func (s *Site) noteWaived(v *policy.Violation) {
+	s.waived.Store(s.Output.Name(v.Provider)+" "+v.Version.String(), v.Rule)
+}
+
+// warnWaived warns once about all locked versions that [policy.Policy.Locked] has kept from a rule about ages.
+func (s *Site) warnWaived() {
+	var all []string
+	var rule policy.Rule
+	for release, r := range s.waived.Range {
+		all, rule = append(all, release.(string)), r.(policy.Rule)
+	}
+	if len(all) == 0 {
+		return
+	}
+	slices.Sort(all)
+	hint := fmt.Sprintf("to refuse them until then, write min_age %q { strict = true } in the policy", rule.Text)
+	const text = "locked, although no registry states their age, and the policy at %s requires %s: %s"
+	s.Output.WarnHint(hint, text, rule.Place(), rule.Text, sources.JoinSome(all, 5, ", ", " and %d others"))
 }
