@@ -95,6 +95,9 @@ func (l *locking) at(ctx context.Context, dir string, out *report.Output) (show 
 	if l.Check && isFinding(err) {
 		m.wrong, err = err, nil
 	}
+	if err != nil && !l.Check { // nothing was written
+		m.changes = nil
+	}
 	if err == nil && m.result != nil {
 		l.Signers.SawAll(m.result.Packages)
 	}
