@@ -64,10 +64,9 @@ func (m *diskMachine) close(names ...string) {
 	}
 }
 
-// exampleOf returns the arguments of a command's example, without larder and what a shell does. The OCI registry is the
-// world's.
-func exampleOf(cmd *line.Command) string {
-	example, _, _ := strings.Cut(cmd.Example, " > ")
+// asTyped returns the arguments of an example, without larder and what a shell does. The OCI registry is the world's.
+func asTyped(example string) string {
+	example, _, _ = strings.Cut(example, " > ")
 	words := strings.NewReplacer("~/", "home/", "'", "", "ghcr.io", "oci.example.test")
 	return words.Replace(strings.TrimPrefix(example, "larder "))
 }
@@ -86,8 +85,10 @@ func TestExamplesWork(t *testing.T) {
 			if cmd.Path == "bundle create" { // it replaces no file
 				m.remove("usb.tar")
 			}
-			e := m.types(exampleOf(cmd))
-			sourcetest.Expect(t, e.status == exitDone, "%s: %s", cmd.Example, e)
+			for _, example := range cmd.Examples() {
+				e := m.types(asTyped(example))
+				sourcetest.Expect(t, e.status == exitDone, "%s: %s", example, e)
+			}
 		})
 	}
 }
@@ -107,7 +108,7 @@ var wrongPaths = []string{
 // wrongly returns the arguments of a command's example with a path instead of each argument, and as the value of each
 // flag that takes a path. Global flags, which one place reads for all commands, are those of install.
 func wrongly(cmd *line.Command, path string) (all []string) {
-	example := strings.Fields(exampleOf(cmd))
+	example := strings.Fields(asTyped(cmd.Examples()[len(cmd.Examples())-1]))
 	l, err := line.Read(commandTree(), append([]string{"larder"}, example...))
 	if err != nil {
 		panic(err)

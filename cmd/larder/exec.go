@@ -19,7 +19,7 @@ var execCommand = &line.Command{
 	Job:       forModules,
 	Does:      "install providers, then run terraform or tofu",
 	Arguments: "[FLAG...] -- COMMAND [ARGUMENT...]",
-	Example:   "larder exec -- terraform init",
+	Example:   "larder exec --dry-run -- terraform init\nlarder exec -- terraform init",
 	About: "Before init, Larder installs the providers, so init sends no requests for them.\n" +
 		"Other commands, such as plan, start at once.\n" +
 		"COMMAND can also be a program that runs terraform or tofu, such as terragrunt.\n" +

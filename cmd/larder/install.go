@@ -13,7 +13,7 @@ var installCommand = &line.Command{
 	Does:      "install the providers that root modules require",
 	Arguments: "[PATH...] [FLAG...]",
 	OnlyDirs:  true,
-	Example:   "larder install -R --upgrade",
+	Example:   "larder install --dry-run\nlarder install\nlarder install -R --upgrade",
 	About: "Installs providers as terraform init and tofu init do: the same versions, the same\n" +
 		"lock file, the same files in .terraform. PATH is a root module.",
 	Flags: slices.Concat([]line.Flag{

@@ -16,7 +16,8 @@ var lockCommand = &line.Command{
 	Job:       forModules,
 	Does:      "add hashes for any platform to lock files",
 	Arguments: "[PATH | ADDRESS]... [FLAG...]",
-	Example:   "larder lock --platform linux_amd64,darwin_arm64",
+	Example:   "larder lock --check\nlarder lock --dry-run --platform linux_amd64,darwin_arm64\n" +
+		"larder lock --platform linux_amd64,darwin_arm64",
 	About: "Like terraform providers lock, but uses the configured installation methods, and\n" +
 		"doesn't download archives again if their hashes are recorded. --upgrade locks the\n" +
 		"new version for the same platforms as the old one.",

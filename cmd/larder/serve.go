@@ -19,7 +19,7 @@ var serveCommand = &line.Command{
 	Does:      "serve a mirror to other machines",
 	Arguments: "DIR [FLAG...]",
 	Least:     1, Most: 1, Needs: needsMirror,
-	Example: "larder serve ./mirror --self-signed --upstream",
+	Example: "larder serve ./mirror --self-signed\nlarder serve ./mirror --self-signed --upstream",
 	About: "Clients use it as a network_mirror, or as the registry of providers whose host is its\n" +
 		"name. Writes a line for each request. Without TLS, it listens on 127.0.0.1:8080.",
 	Flags: append([]line.Flag{

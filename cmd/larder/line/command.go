@@ -21,7 +21,7 @@ type Command struct {
 	Least     int      // number of arguments required
 	Most      int      // number of arguments it takes; 0 means any
 	Needs     string   // for other numbers of arguments, as in "takes one FILE"
-	Example   string
+	Example   string   // command lines, the harmless one first
 	About     string
 	Flags     []Flag
 	Leaves    string     // what remains after an interruption; empty if it writes nothing
@@ -132,6 +132,11 @@ func (c *Command) All() []*Command {
 func (c *Command) Own() []Flag {
 	own := slices.DeleteFunc(slices.Clone(c.Flags), func(f Flag) bool { return f.Hidden || f.Group == Global })
 	return byHeading(own, func(f Flag) string { return f.Group })
+}
+
+// Examples returns the lines of Example.
+func (c *Command) Examples() []string {
+	return strings.FieldsFunc(c.Example, func(r rune) bool { return r == '\n' })
 }
 
 // Global returns the visible flags of every command.

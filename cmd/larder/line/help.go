@@ -1,6 +1,7 @@
 package line
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -11,7 +12,8 @@ import (
 	"github.com/larder-cli/larder/sources"
 )
 
-// Help fits on a screen of 24 lines and 80 columns, as a test verifies.
+// Guides is where the guides are.
+const Guides = "https://github.com/larder-cli/larder/tree/main/docs"
 
 // A Help is the help of a command.
 type Help struct {
@@ -53,28 +55,19 @@ func overview(root *Command) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "larder: %s\nUsage: larder COMMAND [ARGUMENT...] [FLAG...]\n", root.Does)
 	var rows [][]string
-	var also, jobs []string
-	for _, c := range byHeading(slices.Clone(root.Commands), func(c *Command) string { return c.Job }) {
-		switch {
-		case c.Job != "":
-			rows, jobs = append(rows, []string{c.Name, c.Does}), append(jobs, c.Job)
-		case c.Name != "help":
-			also = append(also, c.Name)
-		}
+	var jobs []string
+	for _, c := range byHeading(slices.Clone(root.Commands), func(c *Command) string { return cmp.Or(c.Job, "Larder") }) {
+		rows, jobs = append(rows, []string{c.Name, c.Does}), append(jobs, cmp.Or(c.Job, "Larder"))
 	}
-	b.WriteString(ui.Indented(rows, jobs...))
-	if linesOf(b.String()) < helpLines-2 {
-		b.WriteString("\n")
-	}
-	fmt.Fprintf(&b, "larder help COMMAND describes a command, also %s.\nTopics: larder help %s.\n",
-		ui.List("and", also), strings.Join(topicNames(root), ", "))
+	fmt.Fprintf(&b, "\n%s\nlarder help COMMAND describes a command.\nTopics: larder help %s.\nGuides: %s\n",
+		ui.Indented(rows, jobs...), strings.Join(topicNames(root), ", "), Guides)
 	return b.String()
 }
 
-// text omits global flags, which would not fit on the screen.
+// text omits global flags, which have a topic.
 func (h Help) text() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "larder %s: %s\n", h.Command, h.Does)
+	fmt.Fprintf(&b, "larder %s: %s\n\n", h.Command, h.Does)
 	if h.About != "" {
 		fmt.Fprintf(&b, "%s\n\n", h.About)
 	}
@@ -82,8 +75,10 @@ func (h Help) text() string {
 	if len(h.Aliases) > 0 {
 		usage = append(usage, []string{"Alias:", "larder " + strings.Join(h.Aliases, ", larder ")})
 	}
-	if h.Example != "" {
-		usage = append(usage, []string{"Example:", h.Example})
+	heading := "Example:"
+	for _, example := range h.of.Examples() {
+		usage = append(usage, []string{heading, example})
+		heading = ""
 	}
 	b.WriteString(strings.Join(ui.Columns(usage), "\n") + "\n")
 	var rows [][]string
@@ -94,22 +89,12 @@ func (h Help) text() string {
 		fmt.Fprintf(&b, "\n%s\nlarder help %s COMMAND describes a command, with an example.\n", ui.Indented(rows), h.Command)
 		return b.String()
 	}
-	flags := FlagTable(h.Flags)
-	if linesOf(b.String()+flags) < helpLines-1 {
-		b.WriteString("\n")
+	if len(h.Flags) > 0 {
+		fmt.Fprintf(&b, "\n%s", FlagTable(h.Flags))
 	}
-	b.WriteString(flags)
-	if linesOf(b.String()) < helpLines {
-		b.WriteString("larder help flags lists the flags of every command.\n")
-	}
+	b.WriteString("\nlarder help flags lists the flags of every command.\n")
 	return b.String()
 }
-
-// linesOf returns the number of lines of a page on a terminal of 80 columns.
-func linesOf(page string) int { return strings.Count(ui.Laid(page, 0), "\n") }
-
-// helpLines is how many lines of help fit on a terminal of 24 lines, with a prompt.
-const helpLines = 23
 
 // FlagTable describes flags, one on each line, under their headings.
 func FlagTable(flags []Flag) string {

@@ -133,12 +133,15 @@ func Columns(rows [][]string) []string {
 }
 
 // Indented returns rows as indented lines with aligned columns. Each row may have a heading. It is shown once, above
-// the rows that have it, unless all have the same.
+// the rows that have it and below an empty line, unless all have the same.
 func Indented(rows [][]string, headings ...string) string {
 	var b strings.Builder
 	last := ""
 	for i, line := range Columns(rows) {
 		if headings != nil && headings[i] != last && headings[0] != headings[len(rows)-1] {
+			if last != "" {
+				b.WriteString("\n")
+			}
 			last = headings[i]
 			b.WriteString(last + ":\n")
 		}
