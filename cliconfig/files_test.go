@@ -375,7 +375,7 @@ func TestVariablesAndSettingsAreDocumented(t *testing.T) {
 	for _, name := range names {
 		if variable.MatchString(`"` + name + `"`) {
 			listed := name == "TF_TOKEN_" || name == "TF_CLI_ARGS_" || name == "TF_VAR_" || strings.Contains(inputs, `"`+name+`"`)
-			sourcetest.Expect(t, listed, "larder help config does not list %s", name)
+			sourcetest.Expect(t, listed, "larder help variables does not list %s", name)
 		}
 		sourcetest.Expect(t, strings.Contains(string(document), name), "docs/configuration.md does not say what %s is", name)
 	}

@@ -44,7 +44,7 @@ func TestHostileNames(t *testing.T) {
 		"outdated -R, outdated -R --json, prefetch -R, mirror sync NAME, mirror sync NAME --json, mirror list NAME, "+
 		"mirror verify NAME, mirror index NAME, bundle show NAME, bundle create NAME, import NAME, "+
 		"cache export -R NAME, cache import NAME, cache list, versions NAME, NAME, install --config NAME, help NAME, "+
-		"help config, help config --json, shim NAME, completion NAME, install --engine NAME", ", ")
+		"help config, help variables --json, shim NAME, completion NAME, install --engine NAME", ", ")
 	for _, name := range hostileNames {
 		t.Run(fmt.Sprintf("%q", name), func(t *testing.T) {
 			sourcetest.OneIn(t, 25)

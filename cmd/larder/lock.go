@@ -16,7 +16,7 @@ var lockCommand = &line.Command{
 	Job:       forModules,
 	Does:      "add hashes for any platform to lock files",
 	Arguments: "[PATH | ADDRESS]... [FLAG...]",
-	Example:   "larder lock --check\nlarder lock --dry-run --platform linux_amd64,darwin_arm64\n" +
+	Example: "larder lock --check\nlarder lock --dry-run --platform linux_amd64,darwin_arm64\n" +
 		"larder lock --platform linux_amd64,darwin_arm64",
 	About: "Like terraform providers lock, but uses the configured installation methods, and\n" +
 		"doesn't download archives again if their hashes are recorded. --upgrade locks the\n" +

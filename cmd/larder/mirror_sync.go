@@ -12,7 +12,7 @@ var mirrorSyncCommand = &line.Command{
 	Name:      "sync",
 	Does:      "add locked, or else the newest, packages to a mirror",
 	Arguments: "DIR [PATH | ADDRESS[@VERSION]]... [FLAG...]",
-	Example:   "larder mirror sync ./mirror -R --dry-run\nlarder mirror sync ./mirror -R\n" +
+	Example: "larder mirror sync ./mirror -R --dry-run\nlarder mirror sync ./mirror -R\n" +
 		"larder mirror sync ./mirror hashicorp/random@3.7.2",
 	Flags: fillFlags(
 		line.Flag{Name: "unpacked", Does: "write directories; not for network mirrors"},

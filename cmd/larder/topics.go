@@ -5,6 +5,7 @@ import (
 	"context"
 	"embed"
 	"fmt"
+	"strings"
 
 	"github.com/larder-cli/larder/cliconfig"
 	"github.com/larder-cli/larder/cmd/larder/job/ask"
@@ -16,7 +17,8 @@ import (
 
 // topics are the subjects of help other than commands. The help of commands refers to some of them.
 var topics = []*line.Command{
-	{Name: "config", Run: atSite(configHelp)}, {Name: "environment", Run: environmentHelp}, textTopic("trust"),
+	{Name: "config", Run: alone(ask.ShowFiles)}, {Name: "variables", Run: alone(variablesHelp)},
+	{Name: "environment", Run: environmentHelp}, {Name: "s3", Run: alone(s3Help)}, textTopic("trust"),
 	{Name: "flags", Run: flagsHelp}, textTopic("json"), {Name: "exit-status", Run: exitHelp},
 }
 
@@ -56,7 +58,7 @@ func flagsHelp(_ context.Context, l *line.Line, out *report.Output) error {
 	return nil
 }
 
-// environmentHelp is the topic environment: the variables of the global flags.
+// environmentHelp is the topic environment: the variables of the global flags. It works if one of them is wrong.
 func environmentHelp(_ context.Context, l *line.Line, out *report.Output) error {
 	var rows [][]string
 	flags := line.GlobalFlags{Flags: l.Command.Global()}
@@ -67,11 +69,21 @@ func environmentHelp(_ context.Context, l *line.Line, out *report.Output) error 
 		"\nA flag overrides its variable, and the variables of conflicting flags. Variables "+
 		"of flags without a value take 1, true, 0 or false. An empty variable has no effect. "+
 		cliconfig.ShimOutput+" is what a shim prints: "+ui.List("or", site.ShimOutputs())+". "+
-		"larder help config lists all other variables, and larder explain shows what is set.\n", flags)
+		"larder help variables lists all other variables.\n", flags)
 	return nil
 }
 
-// configHelp is the topic config: all files and variables that Larder reads.
-func configHelp(ctx context.Context, l *line.Line, s *site.Site) error {
-	return ask.ShowConfig(ctx, s, flagVariables(l))
+const awsPrefix = "AWS_"
+
+// variablesHelp is the topic variables: all but those of flags and of S3.
+func variablesHelp(ctx context.Context, s *site.Site) error {
+	return ask.ShowVariables(ctx, s, "Variables, besides those of flags (larder help environment):\n\n",
+		"\nlarder help s3 lists those for buckets, and larder explain shows what is set here.\n",
+		func(name string) bool { return !strings.HasPrefix(name, awsPrefix) })
+}
+
+// s3Help is the topic s3: the variables for buckets.
+func s3Help(ctx context.Context, s *site.Site) error {
+	return ask.ShowVariables(ctx, s, "Variables for s3:// places, as in the AWS CLI:\n\n", "",
+		func(name string) bool { return strings.HasPrefix(name, awsPrefix) })
 }

@@ -5,34 +5,45 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/larder-cli/larder/cliconfig"
+	"github.com/larder-cli/larder/cmd/larder/report"
 	"github.com/larder-cli/larder/cmd/larder/site"
 	"github.com/larder-cli/larder/cmd/larder/ui"
 )
 
-// ShowConfig lists all files and variables that Larder reads. Flags are the variables of flags.
-func ShowConfig(ctx context.Context, s *site.Site, flags []cliconfig.Input) error {
-	m, _, err := look(ctx, s, s.WorkDir, flags) // jobs that use the configuration report its errors
+// ShowFiles lists all files that Larder reads.
+func ShowFiles(ctx context.Context, s *site.Site) error {
+	m, _, err := look(ctx, s, s.WorkDir, nil) // jobs that use the configuration report its errors
 	if err != nil {
 		return err
 	}
 	m.addFiles()
-	m.addVariables()
-	var files [][]string
-	var variables strings.Builder
+	var rows [][]string
 	for _, part := range m.objects {
-		switch p := part.(type) {
-		case ConfigFile:
-			files = append(files, []string{m.Config.Tilde(p.Path), p.What})
-		case ConfigVariable:
-			fmt.Fprintf(&variables, "  %-30s  %s\n", p.Name, p.What)
+		file := part.(ConfigFile)
+		rows = append(rows, []string{m.Config.Tilde(file.Path), file.What})
+	}
+	s.Output.ShowPage(fmt.Sprintf("Files that Larder reads, in this order, if the engine is %s:\n\n%s\n"+
+		"A flag overrides a variable, and a variable overrides a file. larder help variables, environment and s3 "+
+		"list variables, and larder explain shows what is set here, where, and what it overrides.\n",
+		m.Chosen.Engine, ui.Indented(rows)), m.objects...)
+	return nil
+}
+
+// ShowVariables lists the variables that Larder reads and is selects, besides those of flags, between two texts.
+func ShowVariables(ctx context.Context, s *site.Site, before, after string, is func(name string) bool) error {
+	m, _, err := look(ctx, s, s.WorkDir, nil)
+	if err != nil {
+		return err
+	}
+	m.addVariables()
+	var b strings.Builder
+	var shown []report.Object
+	for _, part := range m.objects {
+		if v := part.(ConfigVariable); is(v.Name) {
+			fmt.Fprintf(&b, "  %-32s  %s\n", v.Name, v.What)
+			shown = append(shown, v)
 		}
 	}
-	var b strings.Builder
-	fmt.Fprintf(&b, "Files that Larder reads, in this order, if the engine is %s:\n\n%s\nVariables:\n\n%s",
-		m.Chosen.Engine, ui.Indented(files), &variables)
-	b.WriteString("\nA flag overrides a variable, and a variable overrides a file. " +
-		"larder explain shows what is set here, where, and what it overrides. More in docs/configuration.md.\n")
-	s.Output.ShowPage(b.String(), m.objects...)
+	s.Output.ShowPage(before+b.String()+after, shown...)
 	return nil
 }
