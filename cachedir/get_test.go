@@ -263,8 +263,7 @@ func TestList(t *testing.T) {
 	dir := widgetFiles.unpack(t, filepath.Join(root, filepath.FromSlash(foreign.Path())))
 	r := rootModule(t, d, s)
 
-	l, err := d.Verify(context.Background(), cachedir.VerifyOptions{ListOptions: cachedir.ListOptions{Roots: []cachedir.Root{r}}, Recorded: true})
-	check(t, err)
+	l := sourcetest.Must(d.Verify(context.Background(), cachedir.VerifyOptions{ListOptions: cachedir.ListOptions{Roots: []cachedir.Root{r}}, Recorded: true}))(t)
 	sourcetest.Require(t, len(l.Findings) <= 0 && versions(l.Entries) == "1.2.0 1.10.0",
 		"listed %s, found %v", versions(l.Entries), found(l.Findings))
 	known, unknown := l.Entries[0], l.Entries[1]

@@ -66,8 +66,7 @@ func TestRecordOfCopiesIsWrittenOnce(t *testing.T) {
 	d := open(t, t.TempDir(), opts)
 	w := d.Workdir("", t.TempDir())
 	for _, version := range []string{"1.2.0", "1.3.0"} {
-		_, err := w.Link(context.Background(), put(t, d, packageID("example.test/acme/widget", version), widgetFiles))
-		check(t, err)
+		sourcetest.Must(w.Link(context.Background(), put(t, d, packageID("example.test/acme/widget", version), widgetFiles)))(t)
 		written := tree(t, opts.Records.Dir)
 		sourcetest.Expect(t, len(written) == 0, "%s: written %q", version, written)
 	}

@@ -89,8 +89,7 @@ func TestRestoredToTheSameInodes(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			root := t.TempDir()
 			mount(t, "tmpfs", root, "tmpfs", 0, "size=4m")
-			d, err := cachedir.Open(root, cachedir.Options{Records: store.Records{Key: testKey}, Judge: sourcetest.Verdicts{}})
-			check(t, err)
+			d := sourcetest.Must(cachedir.Open(root, cachedir.Options{Records: store.Records{Key: testKey}, Judge: sourcetest.Verdicts{}}))(t)
 			put(t, d, widget, widgetFiles)
 			check(t, d.Close()) // an open file would keep the file system, and its device number
 			saved := filepath.Join(t.TempDir(), "saved")

@@ -74,10 +74,9 @@ func TestDamageIsNeverRecorded(t *testing.T) {
 		"verify": func(t *testing.T, d *cachedir.Dir) { verify(t, d) },
 		"repair without a source": func(t *testing.T, d *cachedir.Dir) {
 			v := verify(t, d)
-			_, err := d.Repair(context.Background(), v, func(context.Context, cachedir.Mending) error {
+			sourcetest.Must(d.Repair(context.Background(), v, func(context.Context, cachedir.Mending) error {
 				return errors.New("no network")
-			})
-			check(t, err)
+			}))(t)
 		},
 	} {
 		for _, opts := range []cachedir.Options{{}, {ReadOnly: true}, {Paranoid: true}} {
@@ -174,10 +173,9 @@ func TestRepairOfChangeWithSameFingerprint(t *testing.T) {
 
 	s = put(t, d, widget, widgetFiles)
 	alter(t, filepath.Join(s.Dir, executable), "evil program")
-	mended, err = d.Repair(context.Background(), verify(t, d), func(context.Context, cachedir.Mending) error {
+	mended = sourcetest.Must(d.Repair(context.Background(), verify(t, d), func(context.Context, cachedir.Mending) error {
 		return nil // nothing was replaced
-	})
-	check(t, err)
+	}))(t)
 	sourcetest.Expect(t, len(mended) == 1 && mended[0].Do == cachedir.Nothing && mended[0].Err != nil, "got %+v", mended)
 }
 

@@ -27,8 +27,7 @@ func TestTimeGrowsWithTheLockFile(t *testing.T) {
 			l := f.locker()
 			l.Strict = strict
 			return func() {
-				_, err := l.Lock(t.Context(), f.root)
-				f.must(err)
+				sourcetest.Must(l.Lock(t.Context(), f.root))(t)
 			}
 		}
 	}

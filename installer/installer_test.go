@@ -182,8 +182,7 @@ func TestLocks(t *testing.T) {
 			if c.left {
 				want = "widget 1.0.0 " + c.want
 			}
-			result, err := f.install()
-			f.must(err)
+			result := sourcetest.Must(f.install())(t)
 			sourcetest.Equal(t, f.locked(), want)
 			sourcetest.Expect(t, result.Lock.Written != c.left, "written: %t", result.Lock.Written)
 		})
@@ -271,8 +270,7 @@ func TestRequireSignedOfStoredPackages(t *testing.T) {
 			}
 			f.require("widget", "")
 			f.lock("widget 1.0.0", h1(widget))
-			result, err := f.install()
-			f.must(err)
+			result := sourcetest.Must(f.install())(t)
 			want := sources.SelfSigned
 			if stored.suffices {
 				want = stored.verdict
@@ -317,8 +315,7 @@ func TestQueriesOnlyForMissingPackages(t *testing.T) {
 			if c.locked != nil {
 				f.lock("widget 1.0.0", c.locked...)
 			}
-			result, err := f.install()
-			f.must(err)
+			result := sourcetest.Must(f.install())(t)
 			sourcetest.Equal(t, result.Packages[0].How, c.how)
 			sourcetest.Equal(t, f.source.log(), c.asked, "asked for")
 			sourcetest.Equal(t, f.store.installed[f.target()].H1, h1(widget), "installed is")
@@ -381,15 +378,13 @@ func TestElsewhere(t *testing.T) {
 	f.root.Elsewhere = true
 	f.source.add(widget, signed)
 	f.require("widget", "")
-	result, err := f.install()
-	f.must(err)
+	result := sourcetest.Must(f.install())(t)
 	sourcetest.Equal(t, outcome(result), widget+": fetched, self-signed")
 	sourcetest.Expect(t, len(f.store.installed) == 0 && strings.Contains(f.store.has(), "widget"), "installed %v, stored\n%s", f.store.installed, f.store.has())
 	sourcetest.Expect(t, strings.Contains(f.locked(), string(h1(widget))), "locked is\n%s", f.locked())
 
 	f.root.Lock, _ = lockfile.Read(result.Lock.Path)
-	result, err = f.install()
-	f.must(err)
+	result = sourcetest.Must(f.install())(t)
 	sourcetest.Equal(t, outcome(result), widget+": already installed, self-signed")
 }
 
@@ -458,8 +453,7 @@ func TestWarnings(t *testing.T) {
 		Versions: f.source.versions[provider("widget")].Versions, Warnings: []string{"about the provider"},
 	}
 	f.require("widget", "")
-	_, err := f.install()
-	f.must(err)
+	sourcetest.Must(f.install())(t)
 	sourcetest.EqualSlices(t, f.warnings(), []string{"about the provider", "about the package"})
 }
 

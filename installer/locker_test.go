@@ -92,8 +92,7 @@ func TestLockerHashes(t *testing.T) {
 			if c.prior != nil {
 				c.prior(f)
 			}
-			result, err := f.locker().Lock(t.Context(), f.root)
-			f.must(err)
+			result := sourcetest.Must(f.locker().Lock(t.Context(), f.root))(t)
 			sourcetest.Equal(t, result.Packages[0].How, c.how)
 			sourcetest.Equal(t, f.source.log(), c.asked, "asked for")
 			sourcetest.Equal(t, f.locked(), lockedAs(c.locked...), "locked")
@@ -191,8 +190,7 @@ func TestLockerKeepsPackages(t *testing.T) {
 	f := newLedgerFixture(t, signed)
 	locker := f.locker()
 	locker.Keep = []sources.Platform{platform("darwin_arm64")}
-	_, err := locker.Lock(t.Context(), f.root)
-	f.must(err)
+	sourcetest.Must(locker.Lock(t.Context(), f.root))(t)
 	sourcetest.Equal(t, f.store.has(), onDarwin, "kept")
 }
 
@@ -274,8 +272,7 @@ func TestLockerAcceptsLockedRepublished(t *testing.T) {
 	_, err := locker.Lock(t.Context(), f.root)
 	sourcetest.Expect(t, republished(err), "nothing is locked: %v", err)
 	f.lock("widget 1.0.0", zh(onLinux), zh(onDarwin))
-	_, err = locker.Lock(t.Context(), f.root)
-	f.must(err)
+	sourcetest.Must(locker.Lock(t.Context(), f.root))(t)
 	sourcetest.Equal(t, f.locked(), lockedAs(h1(onLinux), h1(onDarwin), zh(onLinux), zh(onDarwin)), "locked")
 }
 
@@ -430,8 +427,7 @@ func TestUnknownHashes(t *testing.T) {
 				f.store.evidence = map[sources.Version]*sources.Signed{id(onLinux).Version: f.kept}
 			}
 			locker := &installer.Locker{Installer: installer.New(f.source, f.store, f.source, f.opts), Strict: c.strict}
-			result, err := locker.Lock(t.Context(), f.root)
-			f.must(err)
+			result := sourcetest.Must(locker.Lock(t.Context(), f.root))(t)
 			sourcetest.Equal(t, unknown(result), c.want, "unknown")
 			sourcetest.Equal(t, asked(f), c.asked, "asked for")
 			want := slices.Sorted(slices.Values(append(c.locked, result.Lock.Entries[0].Hashes...)))
@@ -514,8 +510,7 @@ func TestUpgradeKeepsPlatforms(t *testing.T) {
 			if c.lacks != "" {
 				delete(f.source.packages, id(c.lacks))
 			}
-			_, err := f.locker().Lock(t.Context(), f.root)
-			f.must(err)
+			sourcetest.Must(f.locker().Lock(t.Context(), f.root))(t)
 			var got []sources.Hash
 			for _, word := range strings.Fields(f.locked()) {
 				if h := sources.Hash(word); h.Scheme() == sources.H1 {

@@ -215,8 +215,7 @@ func TestFill(t *testing.T) {
 				c.edit(f)
 			}
 			in := f.installer()
-			selected, err := in.Select(t.Context(), c.wants, installer.SelectOptions{})
-			f.must(err)
+			selected := sourcetest.Must(in.Select(t.Context(), c.wants, installer.SelectOptions{}))(t)
 			filled, err := in.Fill(t.Context(), selected, installer.FillOptions{RequirePlatforms: c.strict})
 			f.failsWith(err, c.fails)
 			for i, want := range strings.Split(c.want, "; ") {
@@ -246,9 +245,8 @@ func TestFillQueriesUnreachableSourceOnce(t *testing.T) {
 	clear(f.source.archives)
 	wants := []installer.Want{want("a", "widget 1.0.0!", h1("a")), want("b", "widget 1.0.0!", h1("b")), want("c", "widget")}
 	in := f.installer()
-	selected, err := in.Select(t.Context(), wants, installer.SelectOptions{})
-	f.must(err)
-	_, err = in.Fill(t.Context(), selected, installer.FillOptions{})
+	selected := sourcetest.Must(in.Select(t.Context(), wants, installer.SelectOptions{}))(t)
+	_, err := in.Fill(t.Context(), selected, installer.FillOptions{})
 	n := strings.Count(f.source.log(), "download")
 	sourcetest.Expect(t, n == 1 && strings.Count(err.Error(), "no answer") == 1, "%d downloads, and then: %v", n, err)
 	hints := sources.Hints(err)
@@ -453,8 +451,7 @@ func TestChooseOfflineSigned(t *testing.T) {
 		ID: signed, Dir: "somewhere", H1: h1("widget"), ZH: f.source.packages[signed].Hashes[0],
 		Signed: f.source.packages[signed].Signed,
 	}
-	result, err := f.install()
-	f.must(err)
+	result := sourcetest.Must(f.install())(t)
 	sourcetest.Equal(t, outcome(result), "widget 1.1.0 linux_amd64: from the cache, self-signed")
 
 	f.root.Lock, f.opts.Judge.Require = &lockfile.File{}, trust.RequireNothing
@@ -533,11 +530,9 @@ func TestSelectOffline(t *testing.T) {
 		{installer.SelectOptions{All: true}, "widget 1.0.0 linux_amd64, widget 1.2.0 linux_amd64, widget 1.3.0 linux_amd64"},
 	} {
 		in := f.installer()
-		selected, err := in.Select(t.Context(), []installer.Want{want("main.tf", "widget")}, c.opts)
-		f.must(err)
+		selected := sourcetest.Must(in.Select(t.Context(), []installer.Want{want("main.tf", "widget")}, c.opts))(t)
 		sourcetest.Equal(t, selection(selected), c.want)
-		filled, err := in.Fill(t.Context(), selected, installer.FillOptions{})
-		f.must(err)
+		filled := sourcetest.Must(in.Fill(t.Context(), selected, installer.FillOptions{}))(t)
 		for _, got := range filled {
 			sourcetest.Expect(t, got.Outcome.How == installer.FromStore && got.Outcome.Offline, "got %+v", got)
 		}

@@ -361,11 +361,10 @@ func TestMemoForgetsTheOldestAnswer(t *testing.T) {
 	memo := sources.Memo[string, int]{Max: 2}
 	asked := map[string]int{}
 	for _, key := range []string{"a", "b", "a", "c", "c", "b", "a"} {
-		_, err := memo.Get(t.Context(), key, func() (int, error) {
+		sourcetest.Must(memo.Get(t.Context(), key, func() (int, error) {
 			asked[key]++
 			return 0, nil
-		})
-		sourcetest.Check(t, err)
+		}))(t)
 	}
 	for key, want := range map[string]int{"a": 2, "b": 1, "c": 1} {
 		sourcetest.Expect(t, asked[key] == want, "%s was asked %d times, not %d", key, asked[key], want)
@@ -378,11 +377,10 @@ func TestMemoForgetsWhatIsTooMuch(t *testing.T) {
 	memo := sources.Memo[int, int]{Max: 100, Weigh: func(v int) int { return v }}
 	asked := 0
 	get := func(key, weight int) {
-		_, err := memo.Get(t.Context(), key, func() (int, error) {
+		sourcetest.Must(memo.Get(t.Context(), key, func() (int, error) {
 			asked++
 			return weight, nil
-		})
-		sourcetest.Check(t, err)
+		}))(t)
 	}
 	for key := range 10 {
 		get(key, 20)

@@ -103,8 +103,7 @@ func TestVerify(t *testing.T) {
 			before := stamps(t, dir)
 			b := open(t, dir, builder.Options{ReadOnly: true})
 			var last, of int64
-			v, err := b.Verify(t.Context(), func(done, total int64) { last, of = done, total })
-			must(t, err)
+			v := sourcetest.Must(b.Verify(t.Context(), func(done, total int64) { last, of = done, total }))(t)
 			var got []string
 			for _, f := range v.Findings {
 				got = append(got, f.Path+": "+string(f.Kind))
@@ -200,8 +199,7 @@ func TestPrune(t *testing.T) {
 			sourcetest.Expect(t, len(gone)+len(tt.stays) == len(ids) && plan.Locked+plan.Recent == len(tt.stays),
 				"%d are gone, %d locked, %d recent", len(gone), plan.Locked, plan.Recent)
 			must(t, b.Close())
-			entries, err := open(t, dir, builder.Options{ReadOnly: true}).List(t.Context(), builder.ListOptions{})
-			must(t, err)
+			entries := sourcetest.Must(open(t, dir, builder.Options{ReadOnly: true}).List(t.Context(), builder.ListOptions{}))(t)
 			var left []string
 			for _, e := range entries {
 				left = append(left, e.ID.Path())

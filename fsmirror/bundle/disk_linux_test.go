@@ -62,10 +62,8 @@ func TestBundlesOfPrivateFiles(t *testing.T) {
 			opts := createOptions()
 			opts.Payload = gathered(t, dir)
 			file := filepath.Join(t.TempDir(), "b.tar")
-			made, err := bundle.Create(ctx, from, file, opts)
-			check(t, err)
-			info, err := os.Stat(file)
-			check(t, err)
+			made := sourcetest.Must(bundle.Create(ctx, from, file, opts))(t)
+			info := sourcetest.Must(os.Stat(file))(t)
 			sourcetest.Expect(t, (made.Private != "") == (private != "") && strings.HasPrefix(made.Private, at) == (private != ""),
 				"%q is private", made.Private)
 			sourcetest.Equal(t, info.Mode().Perm()&0o077 == 0, private != "")

@@ -79,8 +79,7 @@ func root(dir, path string) bundle.Root {
 func gathered(t testing.TB, dir string) []bundle.Payload {
 	t.Helper()
 	roots := []bundle.Root{root(dir, "live/net"), root(dir, "."), root(dir, "none")}
-	all, err := bundle.Gather(ctx, roots, filepath.Join(dir, "bin", "tofu"), ignore)
-	check(t, err)
+	all := sourcetest.Must(bundle.Gather(ctx, roots, filepath.Join(dir, "bin", "tofu"), ignore))(t)
 	return all
 }
 
@@ -304,11 +303,9 @@ func TestGatherOtherDataDir(t *testing.T) {
 				"modules.json": strings.ReplaceAll(listed, ".terraform/modules", data+"/modules"), "vpc/main.tf": "",
 			})
 			opts := createOptions()
-			var err error
 			opts.Payload = sourcetest.Must(bundle.Gather(ctx, []bundle.Root{r}, "", ignore))(t)
 			to := t.TempDir()
-			_, err = bundle.Import(ctx, created(t, mirrored(t, published(t)), opts), t.TempDir(), placeOptions(to))
-			check(t, err)
+			sourcetest.Must(bundle.Import(ctx, created(t, mirrored(t, published(t)), opts), t.TempDir(), placeOptions(to)))(t)
 			var got, want any
 			check(t, json.Unmarshal([]byte(files(t, to)["modules/.terraform/modules/modules.json"]), &got))
 			check(t, json.Unmarshal([]byte(listed), &want))

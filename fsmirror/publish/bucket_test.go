@@ -30,10 +30,9 @@ func bucketOf(t *testing.T, answer http.HandlerFunc) *publish.Bucket {
 	t.Helper()
 	store := httptest.NewServer(answer)
 	t.Cleanup(store.Close)
-	b, err := bucket.Open(t.Context(), bucket.Location{Bucket: "mirror"}, bucket.Options{
+	b := sourcetest.Must(bucket.Open(t.Context(), bucket.Location{Bucket: "mirror"}, bucket.Options{
 		Endpoint: store.URL, Env: bucket.Environment{NoMetadata: true}, Client: fetch.New(fetch.Options{}),
-	})
-	check(t, err)
+	}))(t)
 	return publish.NewBucket(b)
 }
 
@@ -116,6 +115,5 @@ func TestLargeDocuments(t *testing.T) {
 	opts := publish.Options{DryRun: true, Jobs: 1}
 	_, err := publish.Push(t.Context(), b, releases(t, versions...), opts)
 	sourcetest.Expect(t, err != nil && strings.Contains(err.Error(), "together more than 4194304 bytes"), "got %v", err)
-	_, err = publish.Push(t.Context(), b, releases(t, versions[:3]...), opts)
-	sourcetest.Check(t, err)
+	sourcetest.Must(publish.Push(t.Context(), b, releases(t, versions[:3]...), opts))(t)
 }

@@ -68,8 +68,7 @@ func TestEvidence(t *testing.T) {
 			if name == "package added" {
 				theirs.Packages = all[:1]
 			}
-			_, err := publish.Push(t.Context(), target(), []publish.Release{theirs}, publish.Options{})
-			check(t, err)
+			sourcetest.Must(publish.Push(t.Context(), target(), []publish.Release{theirs}, publish.Options{}))(t)
 			ours := theirs
 			ours.Signed = test.ours
 			if test.packages != nil {
@@ -77,19 +76,16 @@ func TestEvidence(t *testing.T) {
 			}
 			for _, want := range []int{test.updated, 0} {
 				for _, dry := range []bool{true, false} {
-					result, err := publish.Push(t.Context(), target(), []publish.Release{ours}, publish.Options{Replace: test.replaces, DryRun: dry})
-					check(t, err)
+					result := sourcetest.Must(publish.Push(t.Context(), target(), []publish.Release{ours}, publish.Options{Replace: test.replaces, DryRun: dry}))(t)
 					sourcetest.Equal(t, result.Signed, want, name, "versions with other evidence")
 				}
 			}
-			c, err := browser.Release(t.Context(), theirs.Provider, theirs.Version)
-			check(t, err)
+			c := sourcetest.Must(browser.Release(t.Context(), theirs.Provider, theirs.Version))(t)
 			sourcetest.Equal(t, c.Signed.Origin, "https://example.com/"+test.want, name)
 			sourcetest.Equal(t, len(c.Warnings), 0, name)
 			if _, inBucket := target().(*publish.Bucket); inBucket {
 				sourcetest.Equal(t, c.Archives[ours.Packages[0].ID.Platform].Size, ours.Packages[0].Size, name)
-				listed, err := browser.Providers(t.Context())
-				check(t, err)
+				listed := sourcetest.Must(browser.Providers(t.Context()))(t)
 				sourcetest.EqualSlices(t, listed, []sources.Provider{one.ID.Provider}, name)
 			}
 		}
@@ -158,8 +154,7 @@ func inBoth(t *testing.T, test func(t *testing.T, place placeFunc)) {
 		test(t, func(name string) (func() publish.Target, publish.Browser) {
 			client := fetch.New(fetch.Options{Transport: p.store.Transport()})
 			b := place{p.T, p.store, name}.bucketOf(client)
-			m, err := netmirror.New(client, b.URL("").String(), netmirror.Options{Plain: b.URL("").Scheme == "http"})
-			check(t, err)
+			m := sourcetest.Must(netmirror.New(client, b.URL("").String(), netmirror.Options{Plain: b.URL("").Scheme == "http"}))(t)
 			return func() publish.Target { return publish.NewBucket(b) }, publish.BrowseBucket(b, m)
 		})
 	})

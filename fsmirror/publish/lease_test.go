@@ -244,8 +244,7 @@ func TestUnreadableLease(t *testing.T) {
 					w.WriteHeader(http.StatusPreconditionFailed)
 					return
 				case r.Method == http.MethodPut:
-					data, err := io.ReadAll(r.Body)
-					check(t, err)
+					data := sourcetest.Must(io.ReadAll(r.Body))(t)
 					object = string(data)
 				}
 				w.Header().Set("ETag", tag())

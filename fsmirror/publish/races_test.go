@@ -76,25 +76,22 @@ func (p place) bucket(over http.RoundTripper) *bucket.Bucket {
 
 func (p place) bucketOf(client *fetch.Client) *bucket.Bucket {
 	p.Helper()
-	b, err := bucket.Open(p.Context(), bucket.Location{Bucket: "plugins", Prefix: p.prefix}, bucket.Options{
+	b := sourcetest.Must(bucket.Open(p.Context(), bucket.Location{Bucket: "plugins", Prefix: p.prefix}, bucket.Options{
 		Endpoint: p.store.Endpoint, Client: client,
 		Env: bucket.Environment{AccessKeyID: p.store.AccessKeyID, SecretAccessKey: p.store.SecretAccessKey, NoMetadata: true},
-	})
-	check(p, err)
+	}))(p)
 	return b
 }
 
 // write writes an object in the directory of the provider.
 func (p place) write(name string, data []byte) {
 	p.Helper()
-	_, err := p.bucket(p.store.Transport()).Put(p.Context(), filepath.Join(provider, name), data, bucket.WriteOptions{})
-	check(p, err)
+	sourcetest.Must(p.bucket(p.store.Transport()).Put(p.Context(), filepath.Join(provider, name), data, bucket.WriteOptions{}))(p)
 }
 
 func (p place) writeDocument(name string, doc fsmirror.Document) {
 	p.Helper()
-	text, err := json.Marshal(doc)
-	check(p, err)
+	text := sourcetest.Must(json.Marshal(doc))(p)
 	p.write(name, text)
 }
 
@@ -102,8 +99,7 @@ func (p place) writeDocument(name string, doc fsmirror.Document) {
 func (p place) push(opts publish.Options, releases ...publish.Release) publish.Result {
 	p.Helper()
 	b, _ := p.target(0, nil)
-	result, err := publish.Push(p.Context(), b, releases, opts)
-	check(p, err)
+	result := sourcetest.Must(publish.Push(p.Context(), b, releases, opts))(p)
 	return result
 }
 
@@ -235,8 +231,7 @@ func (p place) platforms() (all []string) {
 }
 
 func (p place) archives() []string {
-	names, err := filepath.Glob(filepath.Join(p.widget(), "archives", "*", "*"))
-	check(p, err)
+	names := sourcetest.Must(filepath.Glob(filepath.Join(p.widget(), "archives", "*", "*")))(p)
 	return names
 }
 
@@ -374,8 +369,7 @@ func TestDamagedArchive(t *testing.T) {
 	p := inOnePlace(t)
 	r := released(t, provider, "1.0.0", 1000, "linux_amd64")
 	p.push(publish.Options{}, r)
-	name, err := filepath.Rel(p.widget(), p.archives()[0])
-	check(t, err)
+	name := sourcetest.Must(filepath.Rel(p.widget(), p.archives()[0]))(t)
 	p.write(name, []byte("damaged"))
 	sourcetest.EqualSlices(t, changes(p.push(publish.Options{}, r)), []string{"1.0.0 linux_amd64 added"})
 	p.sound()

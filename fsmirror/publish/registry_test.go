@@ -72,8 +72,7 @@ func (r *registry) client(access oci.Access) *client {
 
 func (r *registry) clientAt(template string, access oci.Access) *client {
 	r.Helper()
-	parsed, err := oci.ParseTemplate(r.host + "/" + template)
-	check(r, err)
+	parsed := sourcetest.Must(oci.ParseTemplate(r.host + "/" + template))(r)
 	n := newNetwork(r.transport())
 	r.Cleanup(n.close)
 	c := fetch.New(fetch.Options{Transport: n, Timeout: 10 * time.Second, Tries: 6, Sleep: func(ctx context.Context, d time.Duration) error {
@@ -194,8 +193,7 @@ func signed(origin string) *sources.Signed {
 // push pushes releases, and returns PROVIDER VERSION PLATFORM DID of each change.
 func (r *registry) push(c *client, opts publish.Options, releases ...publish.Release) []string {
 	r.Helper()
-	result, err := publish.Push(r.Context(), c, releases, opts)
-	check(r, err)
+	result := sourcetest.Must(publish.Push(r.Context(), c, releases, opts))(r)
 	return changes(result)
 }
 
@@ -219,8 +217,7 @@ func (r *registry) contents(provider string) (all []string) {
 	}
 	check(r, err)
 	for _, v := range list.Versions {
-		release, err := c.Release(r.Context(), p, v)
-		check(r, err)
+		release := sourcetest.Must(c.Release(r.Context(), p, v))(r)
 		sourcetest.EqualSlices(r, release.Warnings, nil, "warnings")
 		for platform, a := range release.Archives {
 			all = append(all, fmt.Sprint(v, " ", platform, " ", a.Hashes[0]))

@@ -450,8 +450,7 @@ func writeHabitat(t *testing.T, root string) {
 func habitNames(t *testing.T, open, tokens string) *strings.Replacer {
 	t.Helper()
 	ask := func(address, path string) (http.Header, map[string]any) {
-		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+address+path, nil)
-		sourcetest.Check(t, err)
+		request := sourcetest.Must(http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+address+path, nil))(t)
 		request.Host = "example.test"
 		request.Header.Set("Authorization", "Bearer secret")
 		request.Header.Set("Accept-Encoding", "identity")

@@ -281,8 +281,7 @@ func TestKnownContents(t *testing.T) {
 	m.recorded[other] = sources.Stored{H1: h1("b")}
 	dir, _ := local(t, "x")
 	m.offer.Location, m.offer.Hashes = sources.Location{Dir: dir}, nil
-	_, err := m.acquire(m.request())
-	sourcetest.Check(t, err) // neither has an archive
+	sourcetest.Must(m.acquire(m.request()))(t) // neither has an archive
 }
 
 func at(platform sources.Platform, s sources.Stored) map[sources.Platform]sources.Stored {

@@ -129,8 +129,7 @@ func TestRootsOfUnlockedUnits(t *testing.T) {
 // rootsOf returns the slashed paths of root modules, except those in the directory old.
 func rootsOf(t *testing.T, archive *txtar.Archive) []string {
 	t.Helper()
-	got, err := modules.Roots(t.Context(), unpack(t, archive), modules.RootsOptions{Exclude: []string{"old"}})
-	check(t, err)
+	got := sourcetest.Must(modules.Roots(t.Context(), unpack(t, archive), modules.RootsOptions{Exclude: []string{"old"}}))(t)
 	for i := range got {
 		got[i] = filepath.ToSlash(got[i])
 	}

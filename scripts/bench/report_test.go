@@ -93,8 +93,7 @@ func TestPerformancePageIsGenerated(t *testing.T) {
 		sourcetest.Expect(t, strings.Contains(string(text), "\n| `"+command+"` |"), "%s has no row for %s", page, command)
 	}
 
-	rows, err := readCompared(page)
-	sourcetest.Check(t, err)
+	rows := sourcetest.Must(readCompared(page))(t)
 	sourcetest.Expect(t, len(rows) > 0, "%s has no table of times", page)
 	chart := sourcetest.ReadFile(t, "../../docs/compared.svg")
 	sourcetest.Expect(t, string(chart) == comparedChart(rows), "docs/compared.svg does not show the table in %s: go run ./scripts/bench chart", page)

@@ -16,8 +16,7 @@ var docs = filepath.Join("..", "..", "docs", "man")
 // committed returns the pages in docs/man, by file name.
 func committed(t *testing.T) map[string]string {
 	t.Helper()
-	entries, err := os.ReadDir(docs)
-	sourcetest.Check(t, err)
+	entries := sourcetest.Must(os.ReadDir(docs))(t)
 	found := map[string]string{}
 	for _, e := range entries {
 		found[e.Name()] = string(sourcetest.ReadFile(t, filepath.Join(docs, e.Name())))
@@ -27,8 +26,7 @@ func committed(t *testing.T) map[string]string {
 
 // The pages are those of the commands as they are now.
 func TestPagesAreCurrent(t *testing.T) {
-	made, err := pages(filepath.Join("..", ".."))
-	sourcetest.Check(t, err)
+	made := sourcetest.Must(pages(filepath.Join("..", "..")))(t)
 	there := committed(t)
 	sourcetest.EqualSlices(t, slices.Sorted(maps.Keys(there)), slices.Sorted(maps.Keys(made)), "docs/man; run go run ./scripts/man")
 	for name, want := range made {
@@ -42,8 +40,7 @@ func TestGroffReadsThePages(t *testing.T) {
 	if err != nil {
 		t.Skip("no groff")
 	}
-	files, err := filepath.Glob(filepath.Join(docs, "*"))
-	sourcetest.Check(t, err)
+	files := sourcetest.Must(filepath.Glob(filepath.Join(docs, "*")))(t)
 	out, err := exec.Command(groff, append([]string{"-man", "-ww", "-z", "-Tutf8"}, files...)...).CombinedOutput()
 	sourcetest.Expect(t, err == nil && len(out) == 0, "%v: %s", err, out)
 }

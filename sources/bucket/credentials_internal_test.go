@@ -120,8 +120,7 @@ sso_session = me
 		}
 		sourcetest.Expect(t, (err == nil) == (tt.err == "") && strings.Contains(fmt.Sprint(err), tt.err), "%s: %v", tt.profile, err)
 		sourcetest.Expect(t, strings.Contains(fmt.Sprint(sources.Hints(err)), tt.hint), "%s: hints %q", tt.profile, sources.Hints(err))
-		c, err := newChain(Options{Env: env})
-		sourcetest.Check(t, err)
+		c := sourcetest.Must(newChain(Options{Env: env}))(t)
 		sourcetest.Equal(t, c.Region, tt.region, tt.profile)
 	}
 	// Without files, there are no credentials. A file that can't be read is an error.
@@ -133,11 +132,10 @@ sso_session = me
 
 func TestKeysInVariables(t *testing.T) {
 	env := Environment{AccessKeyID: "AKIAENV", SecretAccessKey: "secret", SessionToken: "token", CredentialsFile: file(t, files)}
-	got, err := keysOf(t, env, nil)
-	sourcetest.Check(t, err)
+	got := sourcetest.Must(keysOf(t, env, nil))(t)
 	sourcetest.Equal(t, got, keys("AKIAENV", "secret", "token"))
 	env.SecretAccessKey = ""
-	_, err = keysOf(t, env, nil)
+	_, err := keysOf(t, env, nil)
 	sourcetest.Expect(t, err != nil && strings.Contains(err.Error(), "the secret key is missing"), "got %v", err)
 }
 
@@ -175,14 +173,13 @@ func TestWebIdentity(t *testing.T) {
 		form, _ = url.ParseQuery(string(text))
 		return &http.Response{StatusCode: status, Header: http.Header{}, Body: io.NopCloser(strings.NewReader(body))}, nil
 	}}
-	got, err := keysOf(t, env, sts)
-	sourcetest.Check(t, err)
+	got := sourcetest.Must(keysOf(t, env, sts))(t)
 	sourcetest.Equal(t, got, keys("ASIAWEB", "s", "t"))
 	sourcetest.Equal(t, form.Get("WebIdentityToken"), "eyJ.token.sig")
 	sourcetest.Equal(t, form.Get("RoleSessionName"), "larder")
 	roleless := env
 	roleless.RoleARN = "" // the library would send the token elsewhere
-	_, err = keysOf(t, roleless, &roundTripper{func(req *http.Request) (*http.Response, error) {
+	_, err := keysOf(t, roleless, &roundTripper{func(req *http.Request) (*http.Response, error) {
 		t.Errorf("request for %s", req.URL)
 		return nil, io.ErrUnexpectedEOF
 	}})
@@ -203,11 +200,10 @@ func TestContainer(t *testing.T) {
 	defer server.Close()
 	t.Setenv("AWS_CONTAINER_AUTHORIZATION_TOKEN", "container-token")
 	env := Environment{ContainerURL: server.URL + "/v2"}
-	got, err := keysOf(t, env, nil)
-	sourcetest.Check(t, err)
+	got := sourcetest.Must(keysOf(t, env, nil))(t)
 	sourcetest.Equal(t, got.AccessKeyID, "ASIAECS")
 	t.Setenv("AWS_CONTAINER_AUTHORIZATION_TOKEN", "wrong")
-	_, err = keysOf(t, env, nil)
+	_, err := keysOf(t, env, nil)
 	sourcetest.Expect(t, err != nil && strings.Contains(err.Error(), "401"), "got %v", err)
 	for _, host := range []string{"localhost", "127.0.0.1", "::1", "169.254.170.2", "169.254.170.23", "fd00:ec2::23"} {
 		sourcetest.Expect(t, local(host), "%s is refused", host)
@@ -233,19 +229,16 @@ func TestMetadata(t *testing.T) {
 			fmt.Fprint(w, roleAnswer("ASIAEC2", expires))
 		}
 	})
-	c, err := newChain(Options{})
-	sourcetest.Check(t, err)
+	c := sourcetest.Must(newChain(Options{}))(t)
 	for range 3 {
-		got, err := c.get(t.Context())
-		sourcetest.Check(t, err)
+		got := sourcetest.Must(c.get(t.Context()))(t)
 		sourcetest.Equal(t, got.AccessKeyID, "ASIAEC2")
 	}
 	sourcetest.Equal(t, requests, 3)
 	c.found = false
 	expires = time.Now().Add(time.Minute) // less than the margin
 	for range 2 {
-		_, err := c.get(t.Context())
-		sourcetest.Check(t, err)
+		sourcetest.Must(c.get(t.Context()))(t)
 	}
 	sourcetest.Equal(t, requests, 9)
 
@@ -267,9 +260,7 @@ func TestNoMetadata(t *testing.T) {
 // The secrets that are read are shown nowhere.
 func TestSecretsAreKnown(t *testing.T) {
 	var secrets sources.Secrets
-	c, err := newChain(Options{Env: Environment{CredentialsFile: file(t, files)}, Secrets: &secrets})
-	sourcetest.Check(t, err)
-	_, err = c.get(t.Context())
-	sourcetest.Check(t, err)
+	c := sourcetest.Must(newChain(Options{Env: Environment{CredentialsFile: file(t, files)}, Secrets: &secrets}))(t)
+	sourcetest.Must(c.get(t.Context()))(t)
 	sourcetest.Equal(t, secrets.Redact("a default/secret+key= b"), "a … b")
 }

@@ -72,8 +72,7 @@ func (f *fake) at(opts fetch.Options) bucket.Options {
 // open returns the bucket, and begins with the fault after that.
 func (f *fake) open(opts fetch.Options, fault func(n int, w http.ResponseWriter, r *http.Request) bool) *bucket.Bucket {
 	f.t.Helper()
-	b, err := bucket.Open(f.t.Context(), bucket.Location{Bucket: "mirror", Prefix: "p"}, f.at(opts))
-	sourcetest.Check(f.t, err)
+	b := sourcetest.Must(bucket.Open(f.t.Context(), bucket.Location{Bucket: "mirror", Prefix: "p"}, f.at(opts)))(f.t)
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.fault, f.requests = fault, nil

@@ -74,12 +74,11 @@ func TestLostAnswer(t *testing.T) {
 		return n == 1
 	}
 	b := f.open(f.options(), lose)
-	etag, err := b.Put(t.Context(), "a", []byte("text"), bucket.WriteOptions{Only: bucket.IfETag("")})
-	sourcetest.Check(t, err)
+	etag := sourcetest.Must(b.Put(t.Context(), "a", []byte("text"), bucket.WriteOptions{Only: bucket.IfETag("")}))(t)
 	sourcetest.Equal(t, etag, etagOf(f.objects["p/a"]))
 
 	f.put("p/a", "other")
-	_, err = b.Put(t.Context(), "a", []byte("text"), bucket.WriteOptions{Only: bucket.IfETag("")})
+	_, err := b.Put(t.Context(), "a", []byte("text"), bucket.WriteOptions{Only: bucket.IfETag("")})
 	sourcetest.ErrorIs(t, err, bucket.ErrChanged)
 }
 
@@ -101,8 +100,7 @@ func TestBrokenUpload(t *testing.T) {
 	data := random(20 << 20)
 	var sent atomic.Int64
 	opts := bucket.WriteOptions{Sent: func(n int64) { sent.Add(n) }}
-	etag, err := b.Upload(t.Context(), "a", bytes.NewReader(data), int64(len(data)), sha256.Sum256(data), opts)
-	sourcetest.Check(t, err)
+	etag := sourcetest.Must(b.Upload(t.Context(), "a", bytes.NewReader(data), int64(len(data)), sha256.Sum256(data), opts))(t)
 	sourcetest.Expect(t, bytes.Equal(f.objects["p/a"], data) && etag == etagOf(data), "other contents")
 	sourcetest.Expect(t, sent.Load() == int64(len(data)) && f.count() == 3, "sent %d bytes in %d requests", sent.Load(), f.count())
 }
@@ -171,8 +169,7 @@ func TestRegions(t *testing.T) {
 	sourcetest.EqualSlices(t, hosts, []string{"mirror.s3.us-east-1.amazonaws.com"})
 
 	opts.Client, opts.Env.Region = fetch.New(fetch.Options{Transport: aws("cn-north-1")}), "cn-north-1"
-	b, err = bucket.Open(t.Context(), bucket.Location{Bucket: "with.dots"}, opts)
-	sourcetest.Check(t, err)
+	b = sourcetest.Must(bucket.Open(t.Context(), bucket.Location{Bucket: "with.dots"}, opts))(t)
 	sourcetest.Equal(t, b.URL("a").String(), "https://s3.cn-north-1.amazonaws.com.cn/with.dots/a")
 }
 
@@ -282,8 +279,7 @@ func TestParseURL(t *testing.T) {
 		"s3://my.bucket/a/b/": {Bucket: "my.bucket", Prefix: "a/b"},
 		"s3://mirror/a%20b c": {Bucket: "mirror", Prefix: "a%20b c"},
 	} {
-		got, err := bucket.ParseURL(text)
-		sourcetest.Check(t, err)
+		got := sourcetest.Must(bucket.ParseURL(text))(t)
 		sourcetest.Equal(t, got, want, text)
 	}
 	for _, text := range []string{
@@ -339,8 +335,7 @@ func TestOtherRequests(t *testing.T) {
 	f := newFake(t)
 	f.put("p/a", "text")
 	opts := f.at(f.options())
-	_, err := bucket.Open(t.Context(), bucket.Location{Bucket: "mirror", Prefix: "p"}, opts)
-	sourcetest.Check(t, err)
+	sourcetest.Must(bucket.Open(t.Context(), bucket.Location{Bucket: "mirror", Prefix: "p"}, opts))(t)
 	f.mu.Lock()
 	f.fault = func(n int, w http.ResponseWriter, r *http.Request) bool { // the first request was that of Open
 		sourcetest.Expect(t, strings.Contains(r.Header.Get("Authorization"), testID), "request %d is not signed", n)
@@ -353,10 +348,9 @@ func TestOtherRequests(t *testing.T) {
 		return n != 3
 	}
 	f.mu.Unlock()
-	doc, err := opts.Client.Document(t.Context(), fetch.Request{URL: f.URL + "/mirror/p/a"})
-	sourcetest.Check(t, err)
+	doc := sourcetest.Must(opts.Client.Document(t.Context(), fetch.Request{URL: f.URL + "/mirror/p/a"}))(t)
 	sourcetest.Equal(t, string(doc.Body), "text")
-	_, err = opts.Client.Document(t.Context(), fetch.Request{URL: f.URL + "/mirror/p/a"})
+	_, err := opts.Client.Document(t.Context(), fetch.Request{URL: f.URL + "/mirror/p/a"})
 	sourcetest.ErrorIs(t, err, fetch.ErrUnauthorized)
 	sourcetest.EqualSlices(t, sources.Hints(err), []string{"check the access key from AWS_ACCESS_KEY_ID, and the permissions of its user in this bucket"})
 	sourcetest.Equal(t, f.count(), 4)

@@ -32,12 +32,10 @@ func environment(s *sourcetest.S3) bucket.Environment {
 // open returns a bucket in a new store.
 func open(t *testing.T, url string) (*sourcetest.S3, *bucket.Bucket) {
 	t.Helper()
-	at, err := bucket.ParseURL(url)
-	sourcetest.Check(t, err)
+	at := sourcetest.Must(bucket.ParseURL(url))(t)
 	s := sourcetest.NewS3(t, true, at.Bucket)
 	client := fetch.New(fetch.Options{Transport: s.Transport()})
-	b, err := bucket.Open(t.Context(), at, bucket.Options{Endpoint: s.Endpoint, Env: environment(s), Client: client})
-	sourcetest.Check(t, err)
+	b := sourcetest.Must(bucket.Open(t.Context(), at, bucket.Options{Endpoint: s.Endpoint, Env: environment(s), Client: client}))(t)
 	return s, b
 }
 
@@ -51,8 +49,7 @@ func TestObjects(t *testing.T) {
 	text := []byte(`{"versions": {}}`)
 	names := []string{"index.json", "registry.example.com/acme/widget/1.0.0 +beta.json", "ü/%20&=.json"}
 	for _, name := range names {
-		etag, err := b.Put(ctx, name, text, bucket.WriteOptions{ContentType: "application/json", CacheControl: "max-age=60"})
-		sourcetest.Check(t, err)
+		etag := sourcetest.Must(b.Put(ctx, name, text, bucket.WriteOptions{ContentType: "application/json", CacheControl: "max-age=60"}))(t)
 		got, is, err := b.Get(ctx, name, 100)
 		sourcetest.Check(t, err)
 		sourcetest.Equal(t, string(got), string(text))
@@ -104,17 +101,14 @@ func TestConditions(t *testing.T) {
 	}
 	_, err := write("1", bucket.IfETag("none"))
 	sourcetest.ErrorIs(t, err, bucket.ErrChanged, "no object yet")
-	first, err := write("1", bucket.IfETag(""))
-	sourcetest.Check(t, err)
+	first := sourcetest.Must(write("1", bucket.IfETag("")))(t)
 	_, err = write("2", bucket.IfETag(""))
 	sourcetest.ErrorIs(t, err, bucket.ErrChanged)
-	second, err := write("2", bucket.IfETag(first))
-	sourcetest.Check(t, err)
+	second := sourcetest.Must(write("2", bucket.IfETag(first)))(t)
 	_, err = write("3", bucket.IfETag(first))
 	sourcetest.ErrorIs(t, err, bucket.ErrChanged)
 	sourcetest.Equal(t, err.Error(), "s3://mirror/index.json: changed by another writer")
-	_, err = write("3", bucket.IfETag(second))
-	sourcetest.Check(t, err)
+	sourcetest.Must(write("3", bucket.IfETag(second)))(t)
 }
 
 // random returns the same random bytes in each call.
@@ -132,8 +126,7 @@ func TestUpload(t *testing.T) {
 		name := fmt.Sprintf("%d.zip", size)
 		var sent int64
 		opts := bucket.WriteOptions{ContentType: "application/zip", Sent: func(n int64) { sent += n }}
-		_, err := b.Upload(t.Context(), name, bytes.NewReader(data), int64(size), sum, opts)
-		sourcetest.Check(t, err)
+		sourcetest.Must(b.Upload(t.Context(), name, bytes.NewReader(data), int64(size), sum, opts))(t)
 		sourcetest.Equal(t, sent, int64(size), "progress of", name)
 		stored := sourcetest.ReadFile(t, filepath.Join(s.Dir, "mirror", "packages", name))
 		sourcetest.Expect(t, bytes.Equal(stored, data), "%s has other contents", name)
@@ -145,19 +138,15 @@ func TestClientReadsObjects(t *testing.T) {
 	s := sourcetest.NewS3(t, true, "mirror", "other")
 	client := fetch.New(fetch.Options{Tries: 1})
 	block, _ := pem.Decode(sourcetest.ReadFile(t, s.CAFile))
-	authorities, err := x509.ParseCertificates(block.Bytes)
-	sourcetest.Check(t, err)
-	b, err := bucket.Open(t.Context(), bucket.Location{Bucket: "mirror", Prefix: "ü p"}, bucket.Options{
+	authorities := sourcetest.Must(x509.ParseCertificates(block.Bytes))(t)
+	b := sourcetest.Must(bucket.Open(t.Context(), bucket.Location{Bucket: "mirror", Prefix: "ü p"}, bucket.Options{
 		Endpoint: s.Endpoint, Env: environment(s), Authorities: authorities, Client: client,
-	})
-	sourcetest.Check(t, err)
-	_, err = b.Put(t.Context(), "a b/+.json", []byte("text"), bucket.WriteOptions{})
-	sourcetest.Check(t, err)
+	}))(t)
+	sourcetest.Must(b.Put(t.Context(), "a b/+.json", []byte("text"), bucket.WriteOptions{}))(t)
 	at := b.URL("a b/+.json").String()
-	doc, err := client.Document(t.Context(), fetch.Request{URL: at})
-	sourcetest.Check(t, err)
+	doc := sourcetest.Must(client.Document(t.Context(), fetch.Request{URL: at}))(t)
 	sourcetest.Equal(t, string(doc.Body), "text")
-	doc, err = client.Document(t.Context(), fetch.Request{URL: strings.Replace(at, "%2B", "+", 1)})
+	doc, err := client.Document(t.Context(), fetch.Request{URL: strings.Replace(at, "%2B", "+", 1)})
 	sourcetest.Expect(t, err == nil && string(doc.Body) == "text", "got %v", err)
 	_, err = client.Document(t.Context(), fetch.Request{URL: s.Endpoint + "/other/a"})
 	refused, ok := errors.AsType[*fetch.StatusError](err)

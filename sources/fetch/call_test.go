@@ -124,8 +124,7 @@ func TestCallBodyFails(t *testing.T) {
 	own, calls := errors.New("changed"), 0
 	err := client.Call(t.Context(), fetch.Call{URL: url}, func(ctx context.Context) error {
 		calls++
-		req, err := http.NewRequestWithContext(ctx, "PUT", url, io.MultiReader(strings.NewReader("text"), iotest.ErrReader(own)))
-		check(t, err)
+		req := sourcetest.Must(http.NewRequestWithContext(ctx, "PUT", url, io.MultiReader(strings.NewReader("text"), iotest.ErrReader(own))))(t)
 		req.ContentLength = 10
 		resp, err := (&http.Client{Transport: client}).Do(req)
 		if err == nil {

@@ -95,16 +95,14 @@ func TestCanaries(t *testing.T) {
 		client.Authorize("https://signed.test/", signer{"https://tokens.test/token"})
 		for _, request := range []fetch.Request{{Credentials: true}, {}} {
 			request.URL, request.Plain = c.route[0], true
-			_, err := client.Document(t.Context(), request)
-			check(t, err)
+			sourcetest.Must(client.Document(t.Context(), request))(t)
 		}
 		s := &stage{}
 		check(t, client.Download(t.Context(), fetch.Archive{URL: c.route[0]}, s))
 		sourcetest.Expect(t, bytes.Equal(s.Bytes(), []byte("archive")), "got %q", s)
 		seen := fmt.Sprint(c.seen)
 		check(t, client.Call(t.Context(), fetch.Call{URL: c.route[0]}, func(ctx context.Context) error {
-			req, err := http.NewRequestWithContext(ctx, http.MethodGet, c.route[0], nil)
-			check(t, err)
+			req := sourcetest.Must(http.NewRequestWithContext(ctx, http.MethodGet, c.route[0], nil))(t)
 			resp, err := (&http.Client{Transport: client}).Do(req)
 			if err == nil {
 				resp.Body.Close()

@@ -39,10 +39,9 @@ func TestConnect(t *testing.T) {
 		}
 		return nil
 	}})
-	_, err := client.Document(t.Context(), fetch.Request{URL: server.URL + "/"})
-	sourcetest.Check(t, err)
+	sourcetest.Must(client.Document(t.Context(), fetch.Request{URL: server.URL + "/"}))(t)
 	port := server.URL[strings.LastIndex(server.URL, ":")+1:]
-	_, err = client.Document(t.Context(), fetch.Request{URL: server.URL + "/away?port=" + port})
+	_, err := client.Document(t.Context(), fetch.Request{URL: server.URL + "/away?port=" + port})
 	sourcetest.ErrorIs(t, err, refused)
 	sourcetest.Expect(t, len(asked) >= 2 && asked[0] == "127.0.0.1", "%q", asked)
 }

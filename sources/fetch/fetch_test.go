@@ -228,8 +228,7 @@ func TestCredentials(t *testing.T) {
 		"https://example.com:8443":    "Bearer one", // whatever the token there
 		to("https://sub.example.com"): "",           // after a server's redirect
 	} {
-		doc, err := w.document(fetch.Request{URL: url, Credentials: true, TokenOf: "example.com"})
-		check(t, err)
+		doc := sourcetest.Must(w.document(fetch.Request{URL: url, Credentials: true, TokenOf: "example.com"}))(t)
 		sourcetest.Equal(t, string(doc.Body), want, "on behalf of example.com", url)
 	}
 }

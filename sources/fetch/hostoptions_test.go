@@ -51,16 +51,14 @@ func get(t *testing.T, c *fetch.Client, url string) error {
 
 func keyPair(t *testing.T, s *sourcetest.Server) []tls.Certificate {
 	t.Helper()
-	pair, err := tls.X509KeyPair(s.RequireCertificate())
-	check(t, err)
+	pair := sourcetest.Must(tls.X509KeyPair(s.RequireCertificate()))(t)
 	return []tls.Certificate{pair}
 }
 
 func authority(t *testing.T, text []byte) []*x509.Certificate {
 	t.Helper()
 	block, _ := pem.Decode(text)
-	cert, err := x509.ParseCertificate(block.Bytes)
-	check(t, err)
+	cert := sourcetest.Must(x509.ParseCertificate(block.Bytes))(t)
 	return []*x509.Certificate{cert}
 }
 
@@ -184,8 +182,7 @@ func TestTrust(t *testing.T) {
 		s := httptest.NewTLSServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 		t.Cleanup(s.Close)
 		s.Config.ErrorLog = log.New(io.Discard, "", 0) // about refused certificates
-		u, err := url.Parse(s.URL)
-		check(t, err)
+		u := sourcetest.Must(url.Parse(s.URL))(t)
 		return s, u
 	}
 	one, at := serve()

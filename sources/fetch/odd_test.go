@@ -97,8 +97,7 @@ func TestContentEncodings(t *testing.T) {
 			cuts(rw, r)
 		})
 		w.mustDownload(t, archive)
-		doc, err := w.document(fetch.Request{URL: w.URL, Limit: 2 << 20})
-		sourcetest.Check(t, err)
+		doc := sourcetest.Must(w.document(fetch.Request{URL: w.URL, Limit: 2 << 20}))(t)
 		sourcetest.Expect(t, bytes.Equal(doc.Body, archive), "%s: the document has %d bytes", coding, len(doc.Body))
 	}
 }
@@ -139,8 +138,7 @@ func TestRequestsDuringAPause(t *testing.T) {
 		sourcetest.Expect(t, err != nil, "no error")
 		for _, least := range []time.Duration{20 * time.Second, 0} {
 			begun := time.Now()
-			_, err = client.Document(t.Context(), fetch.Request{URL: "http://example.com/"})
-			sourcetest.Check(t, err)
+			sourcetest.Must(client.Document(t.Context(), fetch.Request{URL: "http://example.com/"}))(t)
 			took := time.Since(begun)
 			sourcetest.Expect(t, took >= least && took <= least+time.Second, "waited %s", took)
 		}

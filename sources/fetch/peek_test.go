@@ -18,8 +18,7 @@ func TestPeekReadsTheBeginning(t *testing.T) {
 	const at = "https://example.test/archives/example.test/acme/widget/1.0.0/" +
 		"terraform-provider-widget_1.0.0_linux_amd64.zip"
 
-	size, err := client.Peek(t.Context(), at)
-	sourcetest.Check(t, err)
+	size := sourcetest.Must(client.Peek(t.Context(), at))(t)
 	sourcetest.Require(t, size > 3_000_000, "%d", size)
 	for file, bytes := range w.Registry.ArchiveBytes() {
 		sourcetest.Require(t, bytes < 1000, "%s: %d bytes were sent", file, bytes)
@@ -53,12 +52,10 @@ func TestTraceReportsRequests(t *testing.T) {
 		all = append(all, fmt.Sprint(e.Method, " ", e.URL, " ", e.Status))
 	})
 	client := fetch.New(fetch.Options{Transport: w.Client().Transport, Tries: 2})
-	_, err := client.Document(ctx, fetch.Request{URL: "https://user:password@example.test/old"})
-	sourcetest.Check(t, err)
-	_, err = client.Document(t.Context(), fetch.Request{URL: "https://example.test/.well-known/terraform.json"})
-	sourcetest.Check(t, err)
+	sourcetest.Must(client.Document(ctx, fetch.Request{URL: "https://user:password@example.test/old"}))(t)
+	sourcetest.Must(client.Document(t.Context(), fetch.Request{URL: "https://example.test/.well-known/terraform.json"}))(t)
 	w.Registry.Stop()
-	_, err = client.Document(ctx, fetch.Request{URL: "https://example.test/old", Tries: 1})
+	_, err := client.Document(ctx, fetch.Request{URL: "https://example.test/old", Tries: 1})
 	sourcetest.Require(t, err != nil, "a stopped server answered")
 	const old, moved = "GET https://example.test/old ", "GET https://other.test/.well-known/terraform.json "
 	sourcetest.EqualSlices(t, all[:4], []string{old + "302", moved + "503", old + "302", moved + "200"})

@@ -70,14 +70,13 @@ func document(body string) answer { return answer{kind: "application/json", body
 
 func (n *network) mirror(t testing.TB, base string, opts netmirror.Options) *netmirror.Mirror {
 	t.Helper()
-	m, err := netmirror.New(fetch.New(fetch.Options{
+	m := sourcetest.Must(netmirror.New(fetch.New(fetch.Options{
 		Transport: n,
 		Token: func(_ context.Context, h sources.Host) (string, bool, error) {
 			return "secret", h == "m.example.org", nil
 		},
 		Sleep: func(ctx context.Context, _ time.Duration) error { return ctx.Err() },
-	}), base, opts)
-	check(t, err)
+	}), base, opts))(t)
 	return m
 }
 
@@ -229,8 +228,7 @@ func TestTrustAllHashes(t *testing.T) {
 	} {
 		id := tt.host + "/acme/widget"
 		n := &network{answers: map[string]answer{base + id + "/1.0.0.json": document(tt.doc)}}
-		p, err := n.mirror(t, base, netmirror.Options{TrustAllHashes: tt.trust}).Package(t.Context(), packageID(t, id, "1.0.0"))
-		sourcetest.Check(t, err)
+		p := sourcetest.Must(n.mirror(t, base, netmirror.Options{TrustAllHashes: tt.trust}).Package(t.Context(), packageID(t, id, "1.0.0")))(t)
 		sourcetest.Equal(t, fmt.Sprint(p.Hashes, p.Offered), tt.hashes+" "+tt.offers, fmt.Sprintf("%s, trusted: %t, %s", tt.host, tt.trust, tt.doc))
 	}
 }

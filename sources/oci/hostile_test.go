@@ -173,8 +173,7 @@ func TestOtherHost(t *testing.T) {
 		rw.WriteHeader(http.StatusUnauthorized)
 	}))
 	cert, key, _ := sourcetest.Certificate("")
-	pair, err := tls.X509KeyPair(cert, key)
-	check(t, err)
+	pair := sourcetest.Must(tls.X509KeyPair(cert, key))(t)
 	other.TLS = &tls.Config{Certificates: []tls.Certificate{pair}}
 	other.StartTLS()
 	defer other.Close()

@@ -24,8 +24,7 @@ var check = sourcetest.Check
 // open returns the mirror of a world's registry.
 func open(t *testing.T, w *sourcetest.World, access oci.Access) *oci.Mirror {
 	t.Helper()
-	template, err := oci.ParseTemplate(w.OCI().Template())
-	check(t, err)
+	template := sourcetest.Must(oci.ParseTemplate(w.OCI().Template()))(t)
 	return oci.New(fetch.New(fetch.Options{Transport: w.Client().Transport, Tries: 1}), template, access)
 }
 
@@ -61,8 +60,7 @@ func locate(t *testing.T, m *oci.Mirror) (sources.Package, error) {
 
 func TestPackage(t *testing.T) {
 	w := published(t)
-	p, err := locate(t, open(t, w, oci.Access{}))
-	check(t, err)
+	p := sourcetest.Must(locate(t, open(t, w, oci.Access{})))(t)
 	zh, _ := w.Hashes(provider + "/1.0.0/linux_amd64")
 	sourcetest.EqualSlices(t, sources.Texts(p.Hashes), []string{zh}, "hashes")
 	sourcetest.Equal(t, p.Location.URL, w.OCI().URL+"/v2/mirror/"+provider+"/blobs/sha256:"+strings.TrimPrefix(zh, "zh:"))
@@ -75,8 +73,7 @@ func TestVersions(t *testing.T) {
 	for _, tag := range []string{"latest", "1.1.0_linux.1", "v2.0.0", "2.0", "01.4.0", "3.0.0-beta1"} { // some are tags of other versions
 		w.OCI().PushManifest(provider, tag, map[string]any{"mediaType": "application/vnd.oci.image.index.v1+json", "manifests": []any{}})
 	}
-	l, err := open(t, w, oci.Access{}).Versions(t.Context(), sourcetest.Address(t, provider))
-	check(t, err)
+	l := sourcetest.Must(open(t, w, oci.Access{}).Versions(t.Context(), sourcetest.Address(t, provider)))(t)
 	sourcetest.EqualSlices(t, sources.Texts(l.Versions), []string{"1.0.0", "1.1.0+linux.1", "3.0.0-beta1"}, "versions")
 }
 
@@ -97,12 +94,11 @@ func TestPages(t *testing.T) {
 		return sources.Texts(l.Versions), err
 	}
 	respond(`</v2/mirror/x/tags/list?last=2.0.0&n=1>; rel="next"`, `{"tags": ["1.0.0", "LAST"]}`)
-	got, err := versions()
-	check(t, err)
+	got := sourcetest.Must(versions())(t)
 	sourcetest.EqualSlices(t, got, []string{"1.0.0", "2.0.0"}, "versions")
 
 	respond(`<https://other.example.com/v2/mirror/x/tags/list?last=2.0.0>; rel="next"`, `{"tags": ["1.0.0"]}`)
-	_, err = versions()
+	_, err := versions()
 	sourcetest.Expect(t, err != nil && strings.Contains(err.Error(), "not the same origin"), "error %v", err)
 
 	respond(strings.Repeat("x", 100<<10), `{"tags": ["1.0.0"]}`)
@@ -179,10 +175,8 @@ func TestCredentials(t *testing.T) {
 				return oci.Credentials{Username: "reader", Password: "s3cret"}, nil
 			}}
 			m := open(t, w, access)
-			_, err := m.Versions(t.Context(), sourcetest.Address(t, provider))
-			check(t, err)
-			_, err = locate(t, m)
-			check(t, err)
+			sourcetest.Must(m.Versions(t.Context(), sourcetest.Address(t, provider)))(t)
+			sourcetest.Must(locate(t, m))(t)
 			tokens := len(w.OCI().Requests(sourcetest.Token))
 			sourcetest.Expect(t, asked == 1 && (basic || tokens == 1), "credentials requested %d times, %d tokens", asked, tokens)
 		})
@@ -310,8 +304,7 @@ func TestForeignRealm(t *testing.T) {
 				body := io.NopCloser(strings.NewReader(`{"token": "granted"}`))
 				return &http.Response{StatusCode: http.StatusOK, Header: http.Header{}, Body: body, Request: r}, nil
 			}}
-			template, err := oci.ParseTemplate(w.OCI().Template())
-			check(t, err)
+			template := sourcetest.Must(oci.ParseTemplate(w.OCI().Template()))(t)
 			m := oci.New(fetch.New(fetch.Options{Transport: tokens, Tries: 1}), template, oci.Access{
 				Credentials: test.credentials,
 				TokenServer: func(registry string) string {
@@ -319,7 +312,7 @@ func TestForeignRealm(t *testing.T) {
 					return test.allowed
 				},
 			})
-			_, err = m.Versions(t.Context(), sourcetest.Address(t, provider))
+			_, err := m.Versions(t.Context(), sourcetest.Address(t, provider))
 			sourcetest.Equal(t, requests > 0, test.ok, "requests to the token server")
 			if test.ok {
 				check(t, err)
@@ -382,8 +375,7 @@ func catalog(t *testing.T, template string, status int, body string) ([]sources.
 		rw.WriteHeader(status)
 		_, _ = rw.Write([]byte(body))
 	})
-	parsed, err := oci.ParseTemplate(strings.ReplaceAll(template, "HOST", w.OCI().Host))
-	check(t, err)
+	parsed := sourcetest.Must(oci.ParseTemplate(strings.ReplaceAll(template, "HOST", w.OCI().Host)))(t)
 	m := oci.New(fetch.New(fetch.Options{Transport: w.Client().Transport, Tries: 1}), parsed, oci.Access{})
 	return m.Providers(t.Context(), "registry.opentofu.org")
 }

@@ -64,8 +64,7 @@ func FuzzManifests(f *testing.F) {
 			}
 			now, _ := x.changed(sources.Provider{Host: "example.com", Namespace: "acme", Type: "widget"}, added, nil)
 			sourcetest.Expect(t, len(now.Manifests) > 0, "nothing left")
-			_, err := json.Marshal(now)
-			sourcetest.Check(t, err)
+			sourcetest.Must(json.Marshal(now))(t)
 		}
 		var m v1.Manifest
 		if json.Unmarshal([]byte(body), &m) == nil {

@@ -32,8 +32,7 @@ type pusher struct {
 
 func newPusher(t *testing.T, w *sourcetest.World, access oci.Access) *pusher {
 	t.Helper()
-	template, err := oci.ParseTemplate(w.OCI().Template())
-	check(t, err)
+	template := sourcetest.Must(oci.ParseTemplate(w.OCI().Template()))(t)
 	client := fetch.New(fetch.Options{Transport: w.Client().Transport, Sleep: func(context.Context, time.Duration) error { return nil }})
 	access.Push = true
 	return &pusher{t, oci.New(client, template, access), w, access}
@@ -52,25 +51,20 @@ func (w withoutTags) RoundTrip(r *http.Request) (*http.Response, error) {
 // In a registry that can't remove a tag alone, another tag of a version stays.
 func TestRemoveSharedIndex(t *testing.T) {
 	w := sourcetest.New(t)
-	template, err := oci.ParseTemplate(w.OCI().Template())
-	check(t, err)
+	template := sourcetest.Must(oci.ParseTemplate(w.OCI().Template()))(t)
 	over := w.Client().Transport
 	m := oci.New(fetch.New(fetch.Options{Transport: withoutTags{over}, Tries: 1}), template, oci.Access{Push: true})
 	p, v := sourcetest.Address(t, provider), sourcetest.Number(t, "1.0.0")
 	a := added("linux_amd64", 100)
 	check(t, put(t, m, p, v, oci.Change{Add: []oci.Added{a}}))
-	r, err := template.Repository(p)
-	check(t, err)
+	r := sourcetest.Must(template.Repository(p))(t)
 	manifest := func(method, tag string, body []byte) (int, []byte) {
-		req, err := http.NewRequestWithContext(t.Context(), method, "https://"+r.Registry+"/v2/"+r.Name+"/manifests/"+tag, bytes.NewReader(body))
-		check(t, err)
+		req := sourcetest.Must(http.NewRequestWithContext(t.Context(), method, "https://"+r.Registry+"/v2/"+r.Name+"/manifests/"+tag, bytes.NewReader(body)))(t)
 		req.Header.Set("Accept", "application/vnd.oci.image.index.v1+json")
 		req.Header.Set("Content-Type", "application/vnd.oci.image.index.v1+json")
-		resp, err := over.RoundTrip(req)
-		check(t, err)
+		resp := sourcetest.Must(over.RoundTrip(req))(t)
 		defer resp.Body.Close()
-		data, err := io.ReadAll(resp.Body)
-		check(t, err)
+		data := sourcetest.Must(io.ReadAll(resp.Body))(t)
 		return resp.StatusCode, data
 	}
 	_, index := manifest(http.MethodGet, "1.0.0", nil)
@@ -124,8 +118,7 @@ func put(t *testing.T, m *oci.Mirror, p sources.Provider, v sources.Version, c o
 // archives returns what the repository has, as PLATFORM HASH, according to a new client.
 func (p *pusher) archives() (all []string) {
 	p.Helper()
-	r, err := open(p.T, p.world, p.access).Release(p.Context(), sourcetest.Address(p, provider), sourcetest.Number(p, "1.0.0"))
-	check(p, err)
+	r := sourcetest.Must(open(p.T, p.world, p.access).Release(p.Context(), sourcetest.Address(p, provider), sourcetest.Number(p, "1.0.0")))(p)
 	for platform, a := range r.Archives {
 		all = append(all, platform.String()+" "+string(a.Hashes[0]))
 	}
@@ -192,8 +185,7 @@ func TestEvidenceStays(t *testing.T) {
 					check(t, p.put(oci.Change{Add: []oci.Added{linux, darwin}, Signed: signed}))
 				}
 				check(t, newPusher(t, w, oci.Access{}).put(test.change))
-				r, err := open(t, w, oci.Access{}).Release(t.Context(), sourcetest.Address(t, provider), sourcetest.Number(t, "1.0.0"))
-				check(t, err)
+				r := sourcetest.Must(open(t, w, oci.Access{}).Release(t.Context(), sourcetest.Address(t, provider), sourcetest.Number(t, "1.0.0")))(t)
 				sourcetest.Expect(t, (r.Signed != nil) == test.stays && (r.Signed == nil || r.Signed.Origin == "https://example.com/2") && r.Warnings == nil, "got %+v", r)
 			})
 		}
@@ -217,8 +209,7 @@ func TestOccupied(t *testing.T) {
 	m := oci.New(fetch.New(fetch.Options{Transport: w.Client().Transport, Tries: 1}), template, writer)
 	ours, theirs := sourcetest.Address(t, provider), sourcetest.Address(t, "registry.terraform.io/acme/widget")
 	one, two := sourcetest.Number(t, "1.0.0"), sourcetest.Number(t, "2.0.0")
-	_, err = m.Look(t.Context(), theirs, one, nil)
-	check(t, err)
+	sourcetest.Must(m.Look(t.Context(), theirs, one, nil))(t)
 	check(t, put(t, m, ours, one, oci.Change{Add: []oci.Added{added("linux_arm64", 100)}}))
 
 	m = oci.New(fetch.New(fetch.Options{Transport: w.Client().Transport, Tries: 1}), template, writer)
@@ -327,11 +318,9 @@ func TestOtherReferrers(t *testing.T) {
 	p, address := newPusher(t, w, oci.Access{}), sourcetest.Address(t, provider)
 	signed := &sources.Signed{Sums: []byte("x"), Signature: []byte("y"), Keys: []sources.Key{{Armor: "z"}}}
 	check(t, p.put(oci.Change{Add: []oci.Added{added("linux_amd64", 100)}, Signed: signed}))
-	resp, err := w.Client().Get("https://" + w.OCI().Host + "/v2/mirror/" + provider + "/manifests/1.0.0")
-	check(t, err)
+	resp := sourcetest.Must(w.Client().Get("https://" + w.OCI().Host + "/v2/mirror/" + provider + "/manifests/1.0.0"))(t)
 	defer resp.Body.Close()
-	index, err := io.ReadAll(resp.Body)
-	check(t, err)
+	index := sourcetest.Must(io.ReadAll(resp.Body))(t)
 	for i := range 40 {
 		w.OCI().PushManifest(provider, fmt.Sprint("other-", i), map[string]any{
 			"schemaVersion": 2, "mediaType": "application/vnd.oci.image.manifest.v1+json", "layers": []any{}, "artifactType": "application/vnd.other",
@@ -374,8 +363,7 @@ func TestUsersOfRepositories(t *testing.T) {
 	}}
 	client, a := fetch.New(fetch.Options{Transport: w.Client().Transport, Tries: 1}), added("linux_amd64", 100)
 	for _, at := range []string{"/mirror/${namespace}", "/mirror/${namespace}/${type}", "/other/${namespace}/${type}"} {
-		template, err := oci.ParseTemplate(w.OCI().Host + at)
-		check(t, err)
+		template := sourcetest.Must(oci.ParseTemplate(w.OCI().Host + at))(t)
 		check(t, put(t, oci.New(client, template, access), sourcetest.Address(t, provider), sourcetest.Number(t, "1.0.0"), oci.Change{Add: []oci.Added{a}}))
 	}
 }
@@ -384,8 +372,7 @@ func TestUsersOfRepositories(t *testing.T) {
 func TestSlowCredentials(t *testing.T) {
 	w := sourcetest.New(t)
 	w.OCI().Login("writer", "a-secret-password", true)
-	template, err := oci.ParseTemplate(w.OCI().Template())
-	check(t, err)
+	template := sourcetest.Must(oci.ParseTemplate(w.OCI().Template()))(t)
 	client := fetch.New(fetch.Options{Transport: w.Client().Transport, Timeout: 200 * time.Millisecond, Tries: 1})
 	m := oci.New(client, template, oci.Access{Push: true, Credentials: func(ctx context.Context, _ oci.Repository) (oci.Credentials, error) {
 		select {
@@ -394,6 +381,6 @@ func TestSlowCredentials(t *testing.T) {
 		}
 		return oci.Credentials{Username: "writer", Password: "a-secret-password"}, context.Cause(ctx)
 	}})
-	_, err = m.Look(t.Context(), sourcetest.Address(t, provider), sourcetest.Number(t, "1.0.0"), nil)
+	_, err := m.Look(t.Context(), sourcetest.Address(t, provider), sourcetest.Number(t, "1.0.0"), nil)
 	sourcetest.ErrorIs(t, err, sources.ErrNotFound)
 }

@@ -40,8 +40,7 @@ func TestTemplate(t *testing.T) {
 		t.Run(test.template, func(t *testing.T) {
 			var include []sources.Pattern
 			if test.include != "" {
-				p, err := sources.ParsePattern(test.include)
-				sourcetest.Check(t, err)
+				p := sourcetest.Must(sources.ParsePattern(test.include))(t)
 				include = append(include, p)
 			}
 			template, err := oci.ParseTemplate(test.template)
@@ -52,8 +51,7 @@ func TestTemplate(t *testing.T) {
 				fails(t, err, test.fails)
 				return
 			}
-			p, err := sources.ParseProvider(test.provider, sources.OpenTofu)
-			sourcetest.Check(t, err)
+			p := sourcetest.Must(sources.ParseProvider(test.provider, sources.OpenTofu))(t)
 			r, err := template.Repository(p)
 			fails(t, err, test.failsLater)
 			sourcetest.Equal(t, r.String(), test.want, "repository")

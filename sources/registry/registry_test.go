@@ -274,11 +274,9 @@ func TestDetails(t *testing.T) {
 		{"version": "1.0.0", "protocols": ["5.0", "x\u001b[2J", "6"], "platforms": [{"os": "linux", "arch": "arm"}, {"os": "a b", "arch": "c"}, {"os": "darwin", "arch": "arm64"}]},
 		{"version": "2.0.0", "platforms": 7}, {"version": "v3"}]}`
 	n := &network{answers: answers{wellKnown: services, "/p/acme/widget/versions": text}}
-	l, err := n.registry(registry.Options{Details: true}).Versions(t.Context(), provider(t, "example.com/acme/widget"))
-	sourcetest.Check(t, err)
+	l := sourcetest.Must(n.registry(registry.Options{Details: true}).Versions(t.Context(), provider(t, "example.com/acme/widget")))(t)
 	sourcetest.Equal(t, fmt.Sprint(l.Details), "map[1.0.0:{[darwin_arm64 linux_arm] [5.0 6]} 2.0.0:{[] []}]", "details")
-	l, err = n.registry(registry.Options{}).Versions(t.Context(), provider(t, "example.com/acme/widget"))
-	sourcetest.Check(t, err)
+	l = sourcetest.Must(n.registry(registry.Options{}).Versions(t.Context(), provider(t, "example.com/acme/widget")))(t)
 	sourcetest.Equal(t, len(l.Details), 0, "details without the option")
 }
 

@@ -196,10 +196,8 @@ provider "example.test/acme/c" { version = "3.0.0" }
 // Patterns name providers if they have no wildcard.
 func TestPatternsOfPlaces(t *testing.T) {
 	m, _ := sitetest.Root(t, "", site.Options{})
-	patterns, err := m.ReadPatterns([]string{"acme/a", "example.test/acme/b@1.*", "*/c"})
-	sourcetest.Check(t, err)
-	providers, err := named(m, patterns)
-	sourcetest.Check(t, err)
+	patterns := sourcetest.Must(m.ReadPatterns([]string{"acme/a", "example.test/acme/b@1.*", "*/c"}))(t)
+	providers := sourcetest.Must(named(m, patterns))(t)
 	sourcetest.Equal(t, strings.Join(sources.Texts(providers), " "), "registry.terraform.io/acme/a example.test/acme/b")
 	b := sourcetest.PackageID(t, "example.test/acme/b", "2.0.0", "linux_amd64")
 	sourcetest.Expect(t, patterns[1].MatchesProvider(b.Provider), "the version counts for a provider")

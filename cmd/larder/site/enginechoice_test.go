@@ -40,10 +40,8 @@ func (c *choosing) path(name string) string { return filepath.Join(c.base, filep
 func (c *choosing) write(name, text string) {
 	c.t.Helper()
 	sourcetest.Check(c.t, os.MkdirAll(filepath.Dir(c.path(name)), 0o755))
-	f, err := os.OpenFile(c.path(name), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o755)
-	sourcetest.Check(c.t, err)
-	_, err = f.WriteString(text)
-	sourcetest.Check(c.t, err)
+	f := sourcetest.Must(os.OpenFile(c.path(name), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o755))(c.t)
+	sourcetest.Must(f.WriteString(text))(c.t)
 	sourcetest.Check(c.t, f.Close())
 }
 
@@ -101,8 +99,7 @@ func TestEngineCriteria(t *testing.T) {
 			t.Run(weak.name+" "+string(e), func(t *testing.T) {
 				c := newChoosing(t)
 				weak.set(c, e)
-				got, err := c.choose()
-				sourcetest.Check(t, err)
+				got := sourcetest.Must(c.choose())(t)
 				reason := got.Because(func(path string) string { return path })
 				sourcetest.Expect(t, got.Engine == e && !got.Assumed && strings.Contains(reason, weak.reason), "got %s: %s", got.Engine, reason)
 			})
@@ -115,8 +112,7 @@ func TestEngineCriteria(t *testing.T) {
 					c := newChoosing(t)
 					strong.set(c, other)
 					weak.set(c, e)
-					got, err := c.choose()
-					sourcetest.Check(t, err)
+					got := sourcetest.Must(c.choose())(t)
 					sourcetest.Expect(t, got.Engine == other && strings.Contains(got.Because(strings.Clone), strong.reason), "got %s: %s", got.Engine, got.Because(strings.Clone))
 				})
 			}
@@ -199,8 +195,7 @@ func TestEnginesOnPath(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("programs have other names")
 	}
-	own, err := os.Executable()
-	sourcetest.Check(t, err)
+	own := sourcetest.Must(os.Executable())(t)
 	c := newChoosing(t)
 	c.write("bin/tofu", "#!/bin/sh\n")
 	c.Machine.Environ = []string{"PATH=" + strings.Join([]string{c.path("links"), c.path("data"), c.path("bin")}, ":")}

@@ -18,8 +18,7 @@ import (
 func TestWaitingIsTold(t *testing.T) {
 	here := sources.CurrentPlatform().String()
 	widget := sourcetest.PackageID(t, "example.test/acme/widget", "1.2.0", here)
-	host, err := os.Hostname()
-	sourcetest.Check(t, err)
+	host := sourcetest.Must(os.Hostname())(t)
 	since := time.Date(2020, 1, 2, 3, 4, 5, 0, time.Local)
 	another := disk.Holder{PID: 7, Host: "there", Since: since}
 	const lock = "/cache/linux_amd64.lock"
@@ -40,8 +39,7 @@ func TestWaitingIsTold(t *testing.T) {
 		var stdout, stderr bytes.Buffer
 		s := &Site{Output: report.New(&stdout, &stderr)}
 		m := &Root{Site: s, Config: &cliconfig.Config{}}
-		opts, err := m.cacheOptions()
-		sourcetest.Check(t, err)
+		opts := sourcetest.Must(m.cacheOptions())(t)
 		opts.Waiting(holder)
 		sourcetest.Equal(t, stderr.String(), shown)
 		s.Output.JSON = true

@@ -46,8 +46,7 @@ func TestPatterns(t *testing.T) {
 		}
 		sourcetest.Equal(t, got, want, typed)
 	}
-	patterns, err := s.ReadPatterns([]string{"aws", "acme/wigdet", "nothing"})
-	sourcetest.Check(t, err)
+	patterns := sourcetest.Must(s.ReadPatterns([]string{"aws", "acme/wigdet", "nothing"}))(t)
 	site.Unmatched(s.Output, patterns, all)
 	sourcetest.Equal(t, strings.Count(stderr.String(), "warning"), 2, stderr)
 	sourcetest.Expect(t, strings.Contains(stderr.String(), `did you mean "acme/widget"?`), "%s", stderr)
@@ -146,8 +145,7 @@ provider_installation {
 		m, _ := sitetest.Root(t, files, site.Options{})
 		m.Config.Methods[0].Path = filepath.Join(m.Dir, "mirror")
 		c.set(m)
-		methods, err := m.Methods(t.Context())
-		sourcetest.Check(t, err)
+		methods := sourcetest.Must(m.Methods(t.Context()))(t)
 		var got []string
 		for _, method := range methods {
 			text := strings.ReplaceAll(filepath.ToSlash(fmt.Sprint(method.Source)), filepath.ToSlash(m.Dir), "DIR")
@@ -239,8 +237,7 @@ provider "example.test/acme/widget" { version = "1.0.0" }
 	} {
 		s, stderr := sitetest.Open(t, c.files, site.Options{Upgrade: c.upgrade, Offline: true})
 		s.Reading = c.reading
-		m, err := s.Here(t.Context())
-		sourcetest.Check(t, err)
+		m := sourcetest.Must(s.Here(t.Context()))(t)
 		root, err := m.Needs(t.Context())
 		text, _, _ := strings.Cut(sitetest.Text(err), ";")
 		switch {

@@ -51,8 +51,7 @@ func FuzzOutward(f *testing.F) {
 	command := regexp.MustCompile(`(?m)^(?:\pZ|\s|\x1b\[[0-9;]*m)*::|^(?:---|\+\+\+|~~~|\^\^\^)|` +
 		`(?i:##\w*\[)|section_(?:start|end):|travis_(?:fold|time):`)
 	f.Fuzz(func(t *testing.T, text string) {
-		value, err := json.Marshal(text)
-		sourcetest.Check(t, err)
+		value := sourcetest.Must(json.Marshal(text))(t)
 		for _, form := range []string{Visible(text), string(value), Text(text).Render(true), text} {
 			out := outward(form)
 			sourcetest.Equal(t, command.FindString(out), "", out)

@@ -36,15 +36,12 @@ func TestOutdatedOf(t *testing.T) {
 		{"only in the lock file, outside of its constraints", "~> 1.0", true, "2.0.0", listed, "up to date 2.0.0 2.0.0"},
 	} {
 		r := sources.Requirement{Recorded: c.recorded, From: []sources.Origin{{File: "main.tf", Line: 1, Constraint: c.constraint}}}
-		var err error
 		if c.constraint != "" {
-			r.Constraints, err = sources.ParseConstraints(c.constraint)
-			sourcetest.Check(t, err)
+			r.Constraints = sourcetest.Must(sources.ParseConstraints(c.constraint))(t)
 		}
 		var all []sources.Version
 		for _, text := range strings.Fields(c.locked + " " + c.listed) {
-			v, err := sources.ParseVersion(text)
-			sourcetest.Check(t, err)
+			v := sourcetest.Must(sources.ParseVersion(text))(t)
 			all = append(all, v)
 		}
 		var locked sources.Version

@@ -20,8 +20,7 @@ func TestNewestOf(t *testing.T) {
 		ids = append(ids, sourcetest.PackageID(t, "example.test/acme/a", v, "linux_amd64"))
 	}
 	for constraint, want := range map[string]string{"": "1.1.0", "@1.0.0": "1.0.0", "@~>2.0": "2.1.0", "@9.0.0": ""} {
-		r, err := sources.ParseRequirement("example.test/acme/a"+constraint, sources.Terraform)
-		sourcetest.Check(t, err)
+		r := sourcetest.Must(sources.ParseRequirement("example.test/acme/a"+constraint, sources.Terraform))(t)
 		sourcetest.Equal(t, newestOf(m, r, ids).String(), want, constraint)
 	}
 }

@@ -41,8 +41,7 @@ func pageWith(t *testing.T, n int) []byte {
 		}
 		p.Entries = append(p.Entries, builder.Entry{ID: id, Size: 90e6, Since: time.Now(), Stored: stored})
 	}
-	text, err := p.HTML()
-	sourcetest.Check(t, err)
+	text := sourcetest.Must(p.HTML())(t)
 	return text
 }
 
@@ -70,8 +69,7 @@ func TestPageRows(t *testing.T) {
 	add("example.com/acme/one", "1.12.0", "linux", 3, sources.SelfSigned, errors.New("changed"))
 	add("example.com/acme/one", "1.13.0", "linux", 3, sources.SelfSigned, nil)
 	p.Entries[len(p.Entries)-1].Unpacked = true
-	text, err := p.HTML()
-	sourcetest.Check(t, err)
+	text := sourcetest.Must(p.HTML())(t)
 	page := strings.NewReplacer(`class="good">`, ">good: ").Replace(html.UnescapeString(string(text)))
 	var got []string
 	for _, line := range pageLine.FindAllString(page, -1) {
@@ -94,8 +92,7 @@ func TestPageRows(t *testing.T) {
 func TestPageShowsAllCharacters(t *testing.T) {
 	const name = "a\u202e\u009b\u200b\u2028\x7f\x1b\ufeff\U000e0001"
 	page := webpage.Page{Title: name, URL: "https://" + name + "/", Search: name, Notes: []string{name}, Tokens: true}
-	text, err := page.HTML()
-	sourcetest.Check(t, err)
+	text := sourcetest.Must(page.HTML())(t)
 	hidden := func(r rune) bool { return r != '\n' && unicode.In(r, unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp) }
 	sourcetest.Expect(t, !strings.ContainsFunc(string(text), hidden), "%q", text)
 	const shown = `<h1>a\u202e\u009b\u200b\u2028\u007f\u001b\ufeff\udb40\udc01</h1>`
@@ -140,8 +137,7 @@ func shownBy(t *testing.T, pattern *regexp.Regexp, args ...string) (page, text s
 		t.Skip("no chromium on PATH to show the page in")
 	}
 	args = append([]string{"--headless", "--no-sandbox", "--disable-gpu", "--user-data-dir=" + t.TempDir(), "--dump-dom"}, args...)
-	out, err := exec.CommandContext(t.Context(), browser, args...).Output()
-	sourcetest.Check(t, err)
+	out := sourcetest.Must(exec.CommandContext(t.Context(), browser, args...).Output())(t)
 	shown := pattern.FindSubmatch(out)
 	sourcetest.Require(t, shown != nil, "%s: no page: %s", args, out)
 	return string(out), html.UnescapeString(string(shown[1]))
@@ -178,8 +174,7 @@ var shownText = regexp.MustCompile(`(?s)<pre[^>]*>(.*)</pre>`)
 // A page that doesn't know its address shows the one that the browser has, if engines can use it.
 func TestPageNamesItsAddress(t *testing.T) {
 	dir := t.TempDir()
-	text, err := webpage.Page{Title: "Provider mirror", Tokens: true, Plain: true}.HTML()
-	sourcetest.Check(t, err)
+	text := sourcetest.Must(webpage.Page{Title: "Provider mirror", Tokens: true, Plain: true}.HTML())(t)
 	sourcetest.Check(t, os.MkdirAll(filepath.Join(dir, "a $& b"), 0o755))
 	sourcetest.Check(t, os.WriteFile(filepath.Join(dir, "a $& b", "index.html"), text, 0o644))
 	secure, plain := httptest.NewTLSServer(http.FileServer(http.Dir(dir))), httptest.NewServer(http.FileServer(http.Dir(dir)))

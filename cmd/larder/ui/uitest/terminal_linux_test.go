@@ -23,8 +23,7 @@ func TestTerminal(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			terminal := uitest.New(t, 6, 3)
 			terminal.Read()
-			_, err := fmt.Fprint(terminal.TTY, test.output)
-			sourcetest.Check(t, err)
+			sourcetest.Must(fmt.Fprint(terminal.TTY, test.output))(t)
 			terminal.Settle()
 			sourcetest.EqualSlices(t, terminal.Seen(), test.seen)
 			sourcetest.EqualSlices(t, terminal.Wide(), test.wide)
