@@ -17,15 +17,7 @@ import (
 // widget is the package of filename.
 var widget = sources.PackageID{
 	Provider: sources.Provider{Host: "example.test", Namespace: "acme", Type: "widget"},
-	Version:  version("1.0.0"), Platform: sources.Platform{OS: "linux", Arch: "amd64"},
-}
-
-func version(text string) sources.Version {
-	v, err := sources.ParseVersion(text)
-	if err != nil {
-		panic(err)
-	}
-	return v
+	Version:  must(sources.ParseVersion("1.0.0")), Platform: sources.Platform{OS: "linux", Arch: "amd64"},
 }
 
 // recorded returns a proof after it was written to a record and read again.

@@ -137,26 +137,17 @@ func TestMergeKeepsTheBetterEvidence(t *testing.T) {
 	sourcetest.Expect(t, s == must(merge(nil, s, opts)) && s == must(merge(s, nil, opts)), "there is only one to keep")
 }
 
-func must(s *sources.Signed, err error) *sources.Signed {
+func must[T any](v T, err error) T {
 	if err != nil {
 		panic(err)
 	}
-	return s
+	return v
 }
 
 // junk returns an invalid signature that claims to be made by a key.
 func junk(t *testing.T, claimed, by *openpgp.Entity) []byte {
 	t.Helper()
-	sig := &packet.Signature{
-		Version: 4, SigType: packet.SigTypeBinary, PubKeyAlgo: by.PrimaryKey.PubKeyAlgo,
-		Hash: crypto.SHA256, CreationTime: born.Add(year), IssuerKeyId: &claimed.PrimaryKey.KeyId,
-	}
-	h := sig.Hash.New()
-	h.Write(sums)
-	check(t, sig.Sign(h, by.PrivateKey, &packet.Config{}))
-	var out bytes.Buffer
-	check(t, sig.Serialize(&out))
-	return out.Bytes()
+	return signRaw(t, claimed, by, crypto.SHA256, sums)
 }
 
 // No attack on the verdict succeeds without the key.
@@ -173,45 +164,31 @@ func TestAttacksOnTheVerdict(t *testing.T) {
 	attacks := []struct {
 		name string
 		opts func(*trust.Options)
-		s    func() *sources.Signed
+		edit func(*sources.Signed) // of evidence by the attacker
 	}{
-		{"others' keys listed too", nil, func() *sources.Signed {
-			s := evidenceBy(t, evil)
-			s.Keys = []sources.Key{hc, pub, own}
-			return s
-		}},
-		{"others' keys in the same block", nil, func() *sources.Signed {
-			s := evidenceBy(t, evil)
+		{"others' keys listed too", nil, func(s *sources.Signed) { s.Keys = []sources.Key{hc, pub, own} }},
+		{"others' keys in the same block", nil, func(s *sources.Signed) {
 			s.Keys = []sources.Key{oneBlock(t, hashicorp, publisher, evil)}
-			return s
 		}},
-		{"a signature that names another key as its issuer", nil, func() *sources.Signed {
-			s := evidenceBy(t, evil)
+		{"a signature that names another key as its issuer", nil, func(s *sources.Signed) {
 			s.Signature, s.Keys = slices.Concat(junk(t, hashicorp, evil), junk(t, publisher, evil), s.Signature), []sources.Key{hc, pub, own}
-			return s
 		}},
-		{"others' signatures over other checksums", nil, func() *sources.Signed {
-			s := evidenceBy(t, evil)
+		{"others' signatures over other checksums", nil, func(s *sources.Signed) {
 			other := []byte("other checksums")
 			s.Signature = slices.Concat(sign(t, hashicorp, other, born.Add(year)), sign(t, publisher, other, born.Add(year)), s.Signature)
 			s.Keys = []sources.Key{hc, pub, own}
-			return s
 		}},
 		{"key ids of other keys", func(o *trust.Options) {
 			o.HashiCorpKey, o.Accepted = sameID(fingerprint(evil)), []sources.Fingerprint{sameID(fingerprint(evil))}
-		}, func() *sources.Signed { return evidenceBy(t, evil) }},
-		{"a trusted key as subkey", nil, func() *sources.Signed {
-			s := evidenceBy(t, evil)
+		}, func(*sources.Signed) {}},
+		{"a trusted key as subkey", nil, func(s *sources.Signed) {
 			s.Keys = []sources.Key{withSubkeyOf(t, evil, publisher), withSubkeyOf(t, evil, hashicorp)}
-			return s
 		}},
-		{"other packets around it", nil, func() *sources.Signed {
-			s := evidenceBy(t, evil)
+		{"other packets around it", nil, func(s *sources.Signed) {
 			var raw bytes.Buffer
 			check(t, hashicorp.Serialize(&raw))
 			s.Signature = slices.Concat(raw.Bytes(), s.Signature, raw.Bytes(), []byte{0xc2, 0xff})
 			s.Keys = []sources.Key{hc, own}
-			return s
 		}},
 	}
 	for _, a := range attacks {
@@ -220,7 +197,8 @@ func TestAttacksOnTheVerdict(t *testing.T) {
 			if a.opts != nil {
 				a.opts(&opts)
 			}
-			s := a.s()
+			s := evidenceBy(t, evil)
+			a.edit(s)
 			v := stored(s, opts)
 			sourcetest.Expect(t, v <= sources.MirrorEvidence, "is %q", v)
 			// Merging with valid evidence does not help the attack, and does

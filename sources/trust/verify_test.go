@@ -161,7 +161,7 @@ func TestBadSignatures(t *testing.T) {
 			s.Signature = []byte(armored(t, openpgp.SignatureType, s.Signature))
 		}, trust.BadSignature, "ASCII-armored"},
 		{"many signatures", func(s *sources.Signed) { s.Signature = bytes.Repeat(s.Signature, 65) }, trust.BadSignature, "more than 64 signatures"},
-		{"SHA-1", func(s *sources.Signed) { s.Signature = signWithSHA1(t, key, s.Sums) }, trust.BadSignature, "weak digest SHA-1"},
+		{"SHA-1", func(s *sources.Signed) { s.Signature = signRaw(t, key, key, crypto.SHA1, s.Sums) }, trust.BadSignature, "weak digest SHA-1"},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
@@ -175,18 +175,18 @@ func TestBadSignatures(t *testing.T) {
 	}
 }
 
-// signWithSHA1 signs with SHA-1, which the library refuses to do.
-func signWithSHA1(t *testing.T, key *openpgp.Entity, doc []byte) []byte {
+// signRaw signs what the library refuses to sign: with SHA-1, or in the name of another key.
+func signRaw(t *testing.T, claimed, by *openpgp.Entity, hash crypto.Hash, doc []byte) []byte {
 	t.Helper()
 	sig := &packet.Signature{
-		Version: 4, SigType: packet.SigTypeBinary, PubKeyAlgo: key.PrimaryKey.PubKeyAlgo,
-		Hash: crypto.SHA1, CreationTime: born.Add(year), IssuerKeyId: &key.PrimaryKey.KeyId,
+		Version: 4, SigType: packet.SigTypeBinary, PubKeyAlgo: by.PrimaryKey.PubKeyAlgo,
+		Hash: hash, CreationTime: born.Add(year), IssuerKeyId: &claimed.PrimaryKey.KeyId,
 	}
-	h := crypto.SHA1.New()
+	h := hash.New()
 	h.Write(doc)
 	unsalted := false
 	config := &packet.Config{NonDeterministicSignaturesViaNotation: &unsalted}
-	check(t, sig.Sign(h, key.PrivateKey, config))
+	check(t, sig.Sign(h, by.PrivateKey, config))
 	var out bytes.Buffer
 	check(t, sig.Serialize(&out))
 	return out.Bytes()
