@@ -144,17 +144,6 @@ func TestImplicitDirectoriesCount(t *testing.T) {
 	sourcetest.Expect(t, errors.Is(err, archive.ErrLimit), "got error %v, want one about the limit", err)
 }
 
-func TestDeflatedInAnotherSize(t *testing.T) {
-	packed := makeZip(t, file("terraform-provider-x", strings.Repeat("x", 1000)))
-	for _, size := range []uint32{999, 1001} {
-		lying := bytes.Clone(packed)
-		binary.LittleEndian.PutUint32(directory(t, lying, 0)[24:], size)
-		if _, _, err := unpack(t, lying); err == nil || !strings.Contains(err.Error(), "state") {
-			t.Errorf("1000 bytes, said to be %d: error %v", size, err)
-		}
-	}
-}
-
 // directory returns the n-th entry in the directory of an archive.
 func directory(t *testing.T, archived []byte, n int) []byte {
 	t.Helper()
@@ -167,37 +156,37 @@ func directory(t *testing.T, archived []byte, n int) []byte {
 	return entry
 }
 
-func TestDescriptor(t *testing.T) {
+func TestBrokenArchives(t *testing.T) {
 	const descriptor = "PK\x07\x08"
-	archived := makeZip(t, file("terraform-provider-x", "text"))
-	at := bytes.Index(archived, []byte(descriptor)) + len(descriptor)
-	lying := bytes.Clone(archived)
-	lying[at]++
-	_, _, err := unpack(t, lying)
-	sourcetest.Expect(t, err != nil && strings.Contains(err.Error(), "descriptor"), "another checksum: got error %v", err)
-	// Without the optional signature, the checksum is in its place.
-	bare := bytes.Clone(archived)
-	copy(bare[at-len(descriptor):], archived[at:at+4])
-	_, _, err = unpack(t, bare)
-	sourcetest.Equal(t, err, nil, "without a signature: got error")
-}
-
-func TestSharedBytes(t *testing.T) {
-	archived := makeZip(t, file("a", "text"), file("b", "text"))
-	binary.LittleEndian.PutUint32(directory(t, archived, 1)[42:], 0) // offset of b
-	_, _, err := unpack(t, archived)
-	sourcetest.Expect(t, err != nil && strings.Contains(err.Error(), "shares bytes"), "got error %v", err)
-}
-
-func TestNotAnArchive(t *testing.T) {
 	whole := makeZip(t, file("terraform-provider-x", "text"))
-	for name, data := range map[string][]byte{
-		"nothing": nil, "text": []byte("<html>"), "cut": whole[:len(whole)-10],
-		"no entries": makeZip(t), "directories only": makeZip(t, item{name: "a/"}),
-	} {
-		_, _, err := unpack(t, data)
-		sourcetest.Expect(t, err != nil, "%s: no error", name)
+	at := bytes.Index(whole, []byte(descriptor))
+	changed := func(archived []byte, change func([]byte)) []byte {
+		archived = bytes.Clone(archived)
+		change(archived)
+		return archived
 	}
+	inAnotherSize := func(size uint32) []byte {
+		packed := makeZip(t, file("terraform-provider-x", strings.Repeat("x", 1000)))
+		return changed(packed, func(b []byte) { binary.LittleEndian.PutUint32(directory(t, b, 0)[24:], size) })
+	}
+	for name, test := range map[string]struct {
+		data []byte
+		want string // in the error
+	}{
+		"nothing": {nil, ""}, "text": {[]byte("<html>"), ""}, "cut": {whole[:len(whole)-10], ""},
+		"no entries": {makeZip(t), ""}, "directories only": {makeZip(t, item{name: "a/"}), ""},
+		"deflated from less": {inAnotherSize(999), "state"}, "deflated from more": {inAnotherSize(1001), "state"},
+		"another checksum in the descriptor": {changed(whole, func(b []byte) { b[at+len(descriptor)]++ }), "descriptor"},
+		"shared bytes": {changed(makeZip(t, file("a", "text"), file("b", "text")), func(b []byte) {
+			binary.LittleEndian.PutUint32(directory(t, b, 1)[42:], 0) // offset of b
+		}), "shares bytes"},
+	} {
+		_, _, err := unpack(t, test.data)
+		sourcetest.Expect(t, err != nil && strings.Contains(err.Error(), test.want), "%s: got error %v", name, err)
+	}
+	// Without the optional signature of the descriptor, the checksum is in its place.
+	_, _, err := unpack(t, changed(whole, func(b []byte) { copy(b[at:], whole[at+len(descriptor):][:4]) }))
+	sourcetest.Equal(t, err, nil, "without a signature: got error")
 }
 
 func TestLimits(t *testing.T) {
