@@ -106,18 +106,14 @@ func TestPackagesInPlaceNeedNoDownload(t *testing.T) {
 	partials := func(t *testing.T, root string) []string {
 		return sourcetest.Must(filepath.Glob(filepath.Join(root, ".larder", "partial", "*")))(t)
 	}
-	t.Run("stored", func(t *testing.T) {
-		root := t.TempDir()
-		interrupted.unpack(t, root)
-		put(t, open(t, root, cachedir.Options{}), widget, widgetFiles)
-		sourcetest.EqualSlices(t, partials(t, root), nil)
-	})
-	t.Run("hashed", func(t *testing.T) {
-		root := t.TempDir()
-		interrupted.unpack(t, root)
-		deliver(t, open(t, root, cachedir.Options{}), widget, hashing(widgetFiles.zip(t)))
-		sourcetest.EqualSlices(t, partials(t, root), nil)
-	})
+	for name, supply := range map[string]func([]byte) sourcetest.Supply{"stored": delivery, "hashed": hashing} {
+		t.Run(name, func(t *testing.T) {
+			root := t.TempDir()
+			interrupted.unpack(t, root)
+			deliver(t, open(t, root, cachedir.Options{}), widget, supply(widgetFiles.zip(t)))
+			sourcetest.EqualSlices(t, partials(t, root), nil)
+		})
+	}
 	t.Run("before", func(t *testing.T) {
 		root, d, _ := cached(t, cachedir.Options{})
 		interrupted.unpack(t, root)

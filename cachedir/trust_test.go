@@ -21,31 +21,25 @@ import (
 // changed.
 func TestForeignRecordsAreNotUsed(t *testing.T) {
 	other := packageID("example.test/acme/other", "1.2.0")
-	for name, spoil := range map[string]func(t *testing.T, root string) cachedir.Options{
-		"another key": func(*testing.T, string) cachedir.Options {
-			return cachedir.Options{Records: store.Records{Key: key("another user's secret")}}
-		},
-		"another package's": func(t *testing.T, root string) cachedir.Options {
-			for _, kind := range []string{"ledger", "known"} {
-				from := strings.Replace(record(other), "ledger", kind, 1)
-				data := sourcetest.ReadFile(t, filepath.Join(root, from))
-				check(t, os.WriteFile(filepath.Join(root, strings.Replace(record(widget), "ledger", kind, 1)), data, 0o644))
-			}
-			return cachedir.Options{}
-		},
-		"a changed proof": func(t *testing.T, root string) cachedir.Options {
-			for _, kind := range []string{"ledger", "known"} {
-				path := filepath.Join(root, strings.Replace(record(widget), "ledger", kind, 1))
-				data := sourcetest.ReadFile(t, path)
-				check(t, os.WriteFile(path, []byte(strings.ReplaceAll(string(data), `"registry"`, `"known"`)), 0o644))
-			}
-			return cachedir.Options{}
-		},
+	for name, c := range map[string]struct {
+		opts  cachedir.Options
+		spoil func(own, others string) string // the text of a record
+	}{
+		"another key":       {cachedir.Options{Records: store.Records{Key: key("another user's secret")}}, func(own, _ string) string { return own }},
+		"another package's": {cachedir.Options{}, func(_, others string) string { return others }},
+		"a changed proof":   {cachedir.Options{}, func(own, _ string) string { return strings.ReplaceAll(own, `"registry"`, `"known"`) }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			root, d, _ := cached(t, cachedir.Options{})
 			put(t, d, other, files{"terraform-provider-other_v1.2.0": "another provider"})
-			s := get(t, open(t, root, spoil(t, root)), widget)
+			for _, kind := range []string{"ledger", "known"} {
+				at := func(id sources.PackageID) string {
+					return filepath.Join(root, strings.Replace(record(id), "ledger", kind, 1))
+				}
+				text := c.spoil(string(sourcetest.ReadFile(t, at(widget))), string(sourcetest.ReadFile(t, at(other))))
+				check(t, os.WriteFile(at(widget), []byte(text), 0o644))
+			}
+			s := get(t, open(t, root, c.opts), widget)
 			if s.H1 != widgetFiles.h1(t) || s.ZH != "" || s.Report.Verdict != sources.Unverified || s.Signed != nil {
 				t.Errorf("got %+v", s)
 			}
