@@ -133,9 +133,7 @@ func TestVerifyFinds(t *testing.T) {
 				sourcetest.Must(os.Lstat(to))(t)
 			}
 			left := verify(t, d).Findings
-			if want := map[bool][]string{true: test.want}[test.left]; !slices.Equal(found(left), want) {
-				t.Errorf("left %q, want %q", found(left), want)
-			}
+			sourcetest.EqualSlices(t, found(left), map[bool][]string{true: test.want}[test.left], "left")
 			after := regular(t, root)
 			for name, text := range before {
 				if !strings.HasPrefix(name, ".larder/") && after[name] != text && after[".larder/quarantine/"+name] != text {

@@ -76,11 +76,15 @@ func TestNamesInFiles(t *testing.T) {
 	}
 }
 
+// The engines' records have what OpenTofu does with the files in oci_blocks.txtar.
 func TestTofuSettings(t *testing.T) {
-	eachPair(t, "tofu_settings.txtar", func(src string) string {
-		_, diags := load(rc(src), tofu)
-		return brief(diags)
-	})
+	for _, file := range []string{"tofu_settings.txtar", "oci_blocks.txtar"} {
+		eachPair(t, file, func(src string) string {
+			_, diags := load(rc(src), tofu)
+			sourcetest.Expect(t, !strings.Contains(brief(diags), "s3cret"), "%s: %v", src, diags)
+			return brief(diags)
+		})
+	}
 }
 
 // Names that are almost those of settings get these as hints.

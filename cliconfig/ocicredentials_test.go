@@ -3,6 +3,7 @@ package cliconfig_test
 import (
 	"encoding/base64"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -109,9 +110,7 @@ func TestOCICredentials(t *testing.T) {
 			`!docker-credential-../x for a.example: "../x" can't be the name of a credential helper (log in to a.example again, or change ` + docker + ", which names the helper)"},
 	} {
 		files := map[string]string{"/start/rc": tt.rc}
-		for name, content := range tt.files {
-			files[name] = content
-		}
+		maps.Copy(files, tt.files)
 		var secrets sources.Secrets
 		m := linux(files, "TF_CLI_CONFIG_FILE=rc", "XDG_RUNTIME_DIR=/run/me")
 		c, diags := cliconfig.Load(t.Context(), m, tofu, cliconfig.Options{Secrets: &secrets})
@@ -325,9 +324,7 @@ func TestOCIHint(t *testing.T) {
 		{"a helper without credentials", "", file(`{"credsStore": "x"}`), "a.example/b", false, "docker-credential-x (named by " + docker + ") has no credentials for a.example: log in with it, or " + login},
 	} {
 		files := map[string]string{"/start/rc": tt.rc}
-		for name, content := range tt.files {
-			files[name] = content
-		}
+		maps.Copy(files, tt.files)
 		c := mustLoad(t, linux(files, "TF_CLI_CONFIG_FILE=rc"), tofu)
 		sourcetest.Equal(t, c.OCIHint(repository(t, tt.of), tt.sent), tt.want, tt.name)
 	}
@@ -392,15 +389,6 @@ func TestAWSInputs(t *testing.T) {
 }
 
 const ociLogin = `username = "reader" password = "s3cret-p"`
-
-// The engines' records have what OpenTofu does with the same files.
-func TestOCIBlocks(t *testing.T) {
-	eachPair(t, "oci_blocks.txtar", func(src string) string {
-		_, diags := load(rc(src), tofu)
-		sourcetest.Expect(t, !strings.Contains(brief(diags), "s3cret"), "%s: %v", src, diags)
-		return brief(diags)
-	})
-}
 
 // Terraform ignores the blocks, so errors in them count only if they are used.
 func TestOCIBlocksForTerraform(t *testing.T) {

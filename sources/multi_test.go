@@ -139,9 +139,7 @@ func TestVersionsAreTheUnion(t *testing.T) {
 		&source{name: "c", versions: "2.0.0 1.0.0", warnings: []string{"new", "old"}},
 	)
 	got := sourcetest.Must(m.Versions(t.Context(), provider(t, "a/b")))(t)
-	if want := "[1.0.0 1.0.0+x 2.0.0] [old slow new]"; fmt.Sprint(got.Versions, got.Warnings) != want {
-		t.Errorf("got %v %v, want %s", got.Versions, got.Warnings, want)
-	}
+	sourcetest.Equal(t, fmt.Sprint(got.Versions, got.Warnings), "[1.0.0 1.0.0+x 2.0.0] [old slow new]")
 	sourcetest.Equal(t, m.String(), "a, b, c", "it is called", m)
 }
 
@@ -224,9 +222,7 @@ func TestFirstFailureInOrderEndsTheSearch(t *testing.T) {
 		)
 		_, err := m.Versions(t.Context(), provider(t, "a/b"))
 		sourcetest.ErrorIs(t, err, errOutage)
-		if took := time.Since(start); took != 2*time.Second {
-			t.Errorf("it took %v: methods are asked at once, and those after a failure not waited for", took)
-		}
+		sourcetest.Equal(t, time.Since(start), 2*time.Second, "methods are asked at once, and those after a failure not waited for")
 	})
 }
 

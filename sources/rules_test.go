@@ -265,9 +265,7 @@ func checkAllowed(t *testing.T, s string, c, again sources.Constraints, want ver
 		}
 		ov, ok := oracleVersion(text)
 		sourcetest.Require(t, ok, "%q is no version to the engines", text)
-		if got, want := c.Allow(v), want.Has(ov); got != want {
-			t.Errorf("%q allows %s: got %v, want %v", s, v, got, want)
-		}
+		sourcetest.Equal(t, c.Allow(v), want.Has(ov), s, "allows", v)
 		sourcetest.Expect(t, c.Allow(v) == again.Allow(v), "%q: canonical %q differs in whether it allows %s", s, again, v)
 	}
 }

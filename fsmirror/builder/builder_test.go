@@ -430,9 +430,7 @@ func TestUnpackedPackagesReadAgain(t *testing.T) {
 	s, err := b.Get(t.Context(), id)
 	sourcetest.Expect(t, err == nil && s.Report.Verdict == sources.SelfSigned && s.Signed != nil && s.ZH != "",
 		"it has %+v, %v", s, err)
-	if got := files(t, dir); !slices.Equal(got, []string{widget + "/1.0.0/linux_amd64/terraform-provider-widget_v1.0.0"}) {
-		t.Errorf("files are %q", got)
-	}
+	sourcetest.EqualSlices(t, files(t, dir), []string{widget + "/1.0.0/linux_amd64/terraform-provider-widget_v1.0.0"}, "files are")
 }
 
 func TestManyAtOnce(t *testing.T) {

@@ -205,9 +205,8 @@ func TestPrune(t *testing.T) {
 				left = append(left, e.ID.Path())
 			}
 			stays := slices.Sorted(slices.Values(tt.stays))
-			if slices.Sort(left); !slices.Equal(left, stays) {
-				t.Errorf("left are %q", left)
-			}
+			slices.Sort(left)
+			sourcetest.EqualSlices(t, left, stays, "left are")
 			finds(t, dir, len(stays))
 			clock.ReadOnly = true
 			v, err := open(t, dir, clock).Verify(t.Context(), nil)

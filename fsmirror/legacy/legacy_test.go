@@ -282,14 +282,10 @@ func TestSymlinksAreSkipped(t *testing.T) {
 	if err := sourcetest.Symlink(t, filepath.Join(dir, "real"), filepath.Join(dir, "link")); err != nil {
 		t.Skip(err)
 	}
-	got := told(dir, find(t, here, dir))
-	if got != `
+	sourcetest.Equal(t, told(dir, find(t, here, dir)), `
 example.com/acme/foo 1.0.0 linux_amd64: executable real/terraform-provider-foo_v1.0.0
 skipped link: it is a symlink; import its target
-`[1:] {
-		t.Errorf("got:\n%s", got)
-	}
-	if found := find(t, here, filepath.Join(dir, "link")); len(found.Candidates) != 1 {
-		t.Errorf("the link itself: %s", told(dir, found))
-	}
+`[1:])
+	found := find(t, here, filepath.Join(dir, "link"))
+	sourcetest.Equal(t, len(found.Candidates), 1, "the link itself", told(dir, found))
 }

@@ -129,10 +129,7 @@ func newRoot(t *testing.T) string {
 	return root
 }
 
-func check(t *testing.T, err error) {
-	t.Helper()
-	sourcetest.Check(t, err)
-}
+var check = sourcetest.Check
 
 // What Larder starts by itself is not led elsewhere by the data directory itself, unless
 // the user has named that.

@@ -131,6 +131,12 @@ func TestLedgersThatAreNotBelieved(t *testing.T) {
 	file := func(dir string, p sources.Provider) string {
 		return filepath.Join(dir, "example.test~acme~"+p.Type+".json")
 	}
+	truncated := func(size int64) func(*testing.T, string) func(*store.LedgerOptions) {
+		return func(t *testing.T, dir string) func(*store.LedgerOptions) {
+			sourcetest.Check(t, os.Truncate(file(dir, acmeWidget), size))
+			return nil
+		}
+	}
 	for name, spoil := range map[string]func(t *testing.T, dir string) func(*store.LedgerOptions){
 		"another key": func(t *testing.T, _ string) func(*store.LedgerOptions) {
 			return func(o *store.LedgerOptions) { o.Key = ledgerKey(t, "the secret of somebody else") }
@@ -142,18 +148,7 @@ func TestLedgersThatAreNotBelieved(t *testing.T) {
 			sourcetest.Check(t, os.Rename(file(dir, acmeGadget), file(dir, acmeWidget)))
 			return nil
 		},
-		"emptied": func(t *testing.T, dir string) func(*store.LedgerOptions) {
-			sourcetest.Check(t, os.Truncate(file(dir, acmeWidget), 0))
-			return nil
-		},
-		"torn": func(t *testing.T, dir string) func(*store.LedgerOptions) {
-			sourcetest.Check(t, os.Truncate(file(dir, acmeWidget), 50))
-			return nil
-		},
-		"huge": func(t *testing.T, dir string) func(*store.LedgerOptions) {
-			sourcetest.Check(t, os.Truncate(file(dir, acmeWidget), 1<<40))
-			return nil
-		},
+		"emptied": truncated(0), "torn": truncated(50), "huge": truncated(1 << 40),
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
