@@ -28,15 +28,11 @@ var widget = packageID("example.test/acme/widget", "1.2.0")
 const executable = "terraform-provider-widget_v1.2.0"
 
 func packageID(address, version string) sources.PackageID {
-	p, err := sources.ParseProvider(address, sources.Terraform)
+	id, err := sources.ParsePackageID(address, version, "linux_arm64")
 	if err != nil {
 		panic(err)
 	}
-	v, err := sources.ParseVersion(version)
-	if err != nil {
-		panic(err)
-	}
-	return sources.PackageID{Provider: p, Version: v, Platform: sources.Platform{OS: "linux", Arch: "arm64"}}
+	return id
 }
 
 // files maps paths to the contents of the files of a package.

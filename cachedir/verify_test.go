@@ -23,8 +23,7 @@ func verify(t testing.TB, d *cachedir.Dir) *cachedir.Verification {
 // repair repairs a cache without a source.
 func repair(t testing.TB, d *cachedir.Dir, v *cachedir.Verification) []cachedir.Mending {
 	t.Helper()
-	mended := sourcetest.Must(d.Repair(context.Background(), v, func(context.Context, cachedir.Mending) error { return nil }))(t)
-	return mended
+	return sourcetest.Must(d.Repair(context.Background(), v, func(context.Context, cachedir.Mending) error { return nil }))(t)
 }
 
 // vouching proves what delivery proves, by unchanged evidence.

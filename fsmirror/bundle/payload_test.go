@@ -79,8 +79,7 @@ func root(dir, path string) bundle.Root {
 func gathered(t testing.TB, dir string) []bundle.Payload {
 	t.Helper()
 	roots := []bundle.Root{root(dir, "live/net"), root(dir, "."), root(dir, "none")}
-	all := sourcetest.Must(bundle.Gather(ctx, roots, filepath.Join(dir, "bin", "tofu"), ignore))(t)
-	return all
+	return sourcetest.Must(bundle.Gather(ctx, roots, filepath.Join(dir, "bin", "tofu"), ignore))(t)
 }
 
 // payloadOptions are options for a bundle with the payloads of a workspace.

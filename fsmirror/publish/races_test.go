@@ -99,8 +99,7 @@ func (p place) writeDocument(name string, doc fsmirror.Document) {
 func (p place) push(opts publish.Options, releases ...publish.Release) publish.Result {
 	p.Helper()
 	b, _ := p.target(0, nil)
-	result := sourcetest.Must(publish.Push(p.Context(), b, releases, opts))(p)
-	return result
+	return sourcetest.Must(publish.Push(p.Context(), b, releases, opts))(p)
 }
 
 // killed pushes releases by a program that is killed before its nth request, and whose lease then expires. It returns how many it has sent.
@@ -231,8 +230,7 @@ func (p place) platforms() (all []string) {
 }
 
 func (p place) archives() []string {
-	names := sourcetest.Must(filepath.Glob(filepath.Join(p.widget(), "archives", "*", "*")))(p)
-	return names
+	return sourcetest.Must(filepath.Glob(filepath.Join(p.widget(), "archives", "*", "*")))(p)
 }
 
 // age makes all objects older.

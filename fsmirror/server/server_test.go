@@ -87,6 +87,14 @@ func newServer(t *testing.T, u *fakeUpstream, opts server.Options) *httptest.Ser
 	return web
 }
 
+// get returns the answer to a request, and its body.
+func get(t *testing.T, url string) (*http.Response, []byte) {
+	t.Helper()
+	r := sourcetest.Must(http.Get(url))(t)
+	defer r.Body.Close()
+	return r, sourcetest.Must(io.ReadAll(r.Body))(t)
+}
+
 func randomArchive(n int) []byte {
 	data := make([]byte, n)
 	rand.Read(data)
@@ -150,9 +158,7 @@ func TestFetchedOnce(t *testing.T) {
 	close(release)
 	done.Wait()
 	sourcetest.Equal(t, u.fetches.Load(), 1, "fetches")
-	r := sourcetest.Must(http.Get(web.URL + archivePath))(t)
-	defer r.Body.Close()
-	body := sourcetest.Must(io.ReadAll(r.Body))(t)
+	_, body := get(t, web.URL+archivePath)
 	sourcetest.Expect(t, bytes.Equal(body, u.archive), "the archive in the mirror")
 	sourcetest.Equal(t, u.fetches.Load(), 1, "fetches")
 }
@@ -210,9 +216,7 @@ func TestFailedArchiveIsIncomplete(t *testing.T) {
 				t.Errorf("%d bytes without an error", len(body))
 			}
 			failing.Store(false)
-			r = sourcetest.Must(http.Get(web.URL + archivePath))(t)
-			defer r.Body.Close()
-			body = sourcetest.Must(io.ReadAll(r.Body))(t)
+			r, body = get(t, web.URL+archivePath)
 			sourcetest.Expect(t, bytes.Equal(body, u.archive), "the second try: %d %d bytes", r.StatusCode, len(body))
 		})
 	}
@@ -290,8 +294,7 @@ func TestReports(t *testing.T) {
 	u := &fakeUpstream{err: errors.New("down")}
 	web := newServer(t, u, server.Options{Report: func(s server.Served) { served <- s }})
 	for path, status := range map[string]int{"/healthz": 200, "/" + home + "/index.json": 502, "/nothing": 404, "/metrics": 404} {
-		r := sourcetest.Must(http.Get(web.URL + path))(t)
-		r.Body.Close()
+		r, _ := get(t, web.URL+path)
 		select {
 		case s := <-served:
 			sourcetest.Expect(t, s.Status == status && r.StatusCode == status && s.Path == path, "%s: %d, reported %+v", path, r.StatusCode, s)
@@ -309,8 +312,7 @@ func TestMissingIsCertain(t *testing.T) {
 	ask := func(want int) {
 		t.Helper()
 		for _, file := range []string{"2.0.0.json", "terraform-provider-widget_2.0.0_linux_amd64.zip", "terraform-provider-widget_1.0.0_darwin_arm64.zip"} {
-			r := sourcetest.Must(http.Get(web.URL + "/" + home + "/" + file))(t)
-			r.Body.Close()
+			r, _ := get(t, web.URL+"/"+home+"/"+file)
 			sourcetest.Equal(t, r.StatusCode, want, file)
 		}
 	}
@@ -342,8 +344,7 @@ func TestStaleAnswers(t *testing.T) {
 		writeHabitat(t, u.dir)
 		ages := func() (all []string) {
 			for _, file := range []string{"index.json", "1.0.0.json"} {
-				r := sourcetest.Must(http.Get(web.URL + "/" + home + "/" + file))(t)
-				r.Body.Close()
+				r, _ := get(t, web.URL+"/"+home+"/"+file)
 				sourcetest.Equal(t, r.StatusCode, http.StatusOK, c.what, file)
 				age := r.Header.Get("Age")
 				if age == "" && r.Header.Get("Warning") != "" {

@@ -56,18 +56,7 @@ func h1(text string) sources.Hash { return sources.ContentsHash(sha256.Sum256([]
 
 const url = "https://example.test/widget.zip?token=secret"
 
-var widget = sources.PackageID{
-	Provider: sources.Provider{Host: "example.test", Namespace: "acme", Type: "widget"},
-	Version:  version("1.0.0"), Platform: sources.Platform{OS: "linux", Arch: "amd64"},
-}
-
-func version(text string) sources.Version {
-	v, err := sources.ParseVersion(text)
-	if err != nil {
-		panic(err)
-	}
-	return v
-}
+var widget, _ = sources.ParsePackageID("example.test/acme/widget", "1.0.0", "linux_amd64")
 
 // newMachine returns a machine whose source offers the archive "a" with its hash.
 func newMachine(t *testing.T) *machine {

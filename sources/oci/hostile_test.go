@@ -164,7 +164,6 @@ func TestOtherHost(t *testing.T) {
 	w := sourcetest.New(t)
 	w.OCI().Login("writer", "a-secret-password", true)
 	p := newPusher(t, w, writer)
-	signed := &sources.Signed{Sums: []byte("x"), Signature: []byte("y"), Keys: []sources.Key{{Armor: "z"}}}
 	check(t, p.put(oci.Change{Add: []oci.Added{added("linux_amd64", 100)}, Signed: signed}))
 	other := httptest.NewUnstartedServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 		sent := r.Header.Get("Authorization") + r.Header.Get("Cookie")

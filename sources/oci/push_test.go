@@ -97,6 +97,8 @@ func withData(platform string, data []byte) oci.Added {
 	}
 }
 
+var signed = &sources.Signed{Sums: []byte("x"), Signature: []byte("y"), Keys: []sources.Key{{Armor: "z"}}}
+
 // contents are those of the packages, by hash.
 var contents sync.Map
 
@@ -252,7 +254,6 @@ func TestRequestsOfPush(t *testing.T) {
 	w := sourcetest.New(t)
 	id := sourcetest.Address(t, provider)
 	linux, darwin, other := added("linux_amd64", 3<<20), added("darwin_arm64", 3<<20), added("linux_amd64", 100)
-	signed := &sources.Signed{Sums: []byte("x"), Signature: []byte("y"), Keys: []sources.Key{{Armor: "z"}}}
 	push := func(want string, p *pusher, version string, signed *sources.Signed, all ...oci.Added) { // the last one
 		t.Helper()
 		v := sourcetest.Number(t, version)
@@ -316,7 +317,6 @@ func TestLease(t *testing.T) {
 func TestOtherReferrers(t *testing.T) {
 	w := sourcetest.New(t)
 	p, address := newPusher(t, w, oci.Access{}), sourcetest.Address(t, provider)
-	signed := &sources.Signed{Sums: []byte("x"), Signature: []byte("y"), Keys: []sources.Key{{Armor: "z"}}}
 	check(t, p.put(oci.Change{Add: []oci.Added{added("linux_amd64", 100)}, Signed: signed}))
 	resp := sourcetest.Must(w.Client().Get("https://" + w.OCI().Host + "/v2/mirror/" + provider + "/manifests/1.0.0"))(t)
 	defer resp.Body.Close()

@@ -15,10 +15,7 @@ import (
 )
 
 // widget is the package of filename.
-var widget = sources.PackageID{
-	Provider: sources.Provider{Host: "example.test", Namespace: "acme", Type: "widget"},
-	Version:  must(sources.ParseVersion("1.0.0")), Platform: sources.Platform{OS: "linux", Arch: "amd64"},
-}
+var widget = must(sources.ParsePackageID("example.test/acme/widget", "1.0.0", "linux_amd64"))
 
 // recorded returns a proof after it was written to a record and read again.
 func recorded(t *testing.T, p sources.Proof) sources.Proof {

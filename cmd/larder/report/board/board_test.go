@@ -23,8 +23,6 @@ func (c *clock) now() time.Time {
 
 func (c *clock) after(d time.Duration) { c.elapsed.Add(int64(d)) }
 
-func newClock() *clock { return new(clock) }
-
 // pkg parses a package for this machine's platform, or a provider, such as "acme/one 1.2.0".
 func pkg(t *testing.T, text string) sources.PackageID {
 	t.Helper()
@@ -35,19 +33,20 @@ func pkg(t *testing.T, text string) sources.PackageID {
 	return sourcetest.PackageID(t, name, number, sources.CurrentPlatform().String())
 }
 
-// boardAt returns a board with short names of packages.
-func boardAt(c *clock) *Board {
+// newBoard returns a board with short names of packages, and its clock.
+func newBoard() (*Board, *clock) {
 	b := New(func(id sources.PackageID) string {
 		text := strings.TrimPrefix(id.Provider.String(), "registry.terraform.io/")
 		return strings.TrimSpace(text + " " + id.Version.String())
 	})
+	c := new(clock)
 	b.Now = c.now
-	return b
+	return b, c
 }
 
 // busy returns a board with items of all kinds.
-func busy(t *testing.T, c *clock) *Board {
-	b := boardAt(c)
+func busy(t *testing.T) *Board {
+	b, c := newBoard()
 	one, two, other := pkg(t, "acme/one 1.2.0"), pkg(t, "acme/another-one 10.0.0"), pkg(t, "other.test/acme/one 1.0.0")
 	for _, e := range []acquire.Event{
 		{Step: acquire.Queued, Package: pkg(t, "acme/late")},
@@ -93,7 +92,7 @@ acme/one
 		{2, 3, "\na\n1"},
 		{1, 1, "\n"},
 	} {
-		b := busy(t, newClock())
+		b := busy(t)
 		got := "\n" + strings.Join(b.Lines(test.width, test.height, false), "\n")
 		sourcetest.Expect(t, got == test.want, "in %d by %d: got%s\nwant%s", test.width, test.height, got, test.want)
 	}
@@ -101,7 +100,7 @@ acme/one
 
 // The lines fit terminals of all sizes.
 func TestLinesFit(t *testing.T) {
-	b := busy(t, newClock())
+	b := busy(t)
 	for width := range 150 {
 		for height := 1; height < 8; height++ {
 			lines := b.Lines(width, height, false)
@@ -120,8 +119,7 @@ func TestStateIsOneLine(t *testing.T) {
 
 // Work that ends at once has no lines.
 func TestLinesComeSoon(t *testing.T) {
-	c := newClock()
-	b := boardAt(c)
+	b, c := newBoard()
 	b.Event("", acquire.Event{Step: acquire.Chosen, Package: pkg(t, "acme/one 1.2.0")})
 	lines := b.Lines(80, 24, false)
 	sourcetest.Expect(t, lines == nil, "at once: %q", lines)
@@ -135,8 +133,7 @@ func TestLinesComeSoon(t *testing.T) {
 
 // If all sizes are known, the total has a bar and the remaining time.
 func TestTotal(t *testing.T) {
-	c := newClock()
-	b := boardAt(c)
+	b, c := newBoard()
 	one, two := pkg(t, "acme/one 1.2.0"), pkg(t, "acme/two 1.2.0")
 	for _, id := range []sources.PackageID{one, two} {
 		b.Event("", acquire.Event{Step: acquire.Fetching, Package: id})
@@ -156,8 +153,7 @@ func TestTotal(t *testing.T) {
 
 // A wait for the whole cache is shown until the next event.
 func TestWaitingForTheCache(t *testing.T) {
-	c := newClock()
-	b := boardAt(c)
+	b, c := newBoard()
 	b.Event("", acquire.Event{Step: acquire.Waiting, Text: "somebody"})
 	c.after(time.Second)
 	sourcetest.EqualSlices(t, b.Lines(80, 24, false), []string{"plugin cache  waiting for somebody"})
@@ -168,8 +164,7 @@ func TestWaitingForTheCache(t *testing.T) {
 
 // A package that several root modules require has one line while one of them fetches it.
 func TestOneLineForAPackage(t *testing.T) {
-	c := newClock()
-	b := boardAt(c)
+	b, c := newBoard()
 	one := pkg(t, "acme/one 1.2.0")
 	b.Event("a", acquire.Event{Step: acquire.Chosen, Package: one})
 	b.Event("b", acquire.Event{Step: acquire.Chosen, Package: one})
@@ -193,8 +188,7 @@ func TestOneLineForAPackage(t *testing.T) {
 
 // An archive that waits for other downloads has that state until it arrives.
 func TestTurn(t *testing.T) {
-	c := newClock()
-	b := boardAt(c)
+	b, c := newBoard()
 	one := pkg(t, "acme/one 1.2.0")
 	b.Event("", acquire.Event{Step: acquire.Fetching, Package: one, Source: "there", URL: "https://there.test/one.zip"})
 	b.Request(fetch.Event{URL: "https://there.test/one.zip", Host: "there.test"})
@@ -205,8 +199,7 @@ func TestTurn(t *testing.T) {
 
 // Work on the whole cache has a line, and no total.
 func TestWork(t *testing.T) {
-	c := newClock()
-	b := boardAt(c)
+	b, c := newBoard()
 	b.Work(0, 20e6)
 	c.after(time.Second)
 	b.Work(5e6, 20e6)
@@ -217,7 +210,7 @@ func TestWork(t *testing.T) {
 }
 
 func TestSummary(t *testing.T) {
-	b := busy(t, newClock())
+	b := busy(t)
 	want := "1 of 7 packages, 61 MB, 30 MB/s, 1 failed, 1 queued; " +
 		"acme/one 1.2.0 50%, acme/another-one 10.0.0 waiting for process 7 on there, at work since 03:04:05, " +
 		"other.test/acme/one 1.0.0 trying again in 3s: 503 Service Unavailable and 1 more"

@@ -41,8 +41,7 @@ func pageWith(t *testing.T, n int) []byte {
 		}
 		p.Entries = append(p.Entries, builder.Entry{ID: id, Size: 90e6, Since: time.Now(), Stored: stored})
 	}
-	text := sourcetest.Must(p.HTML())(t)
-	return text
+	return sourcetest.Must(p.HTML())(t)
 }
 
 var (
