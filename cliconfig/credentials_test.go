@@ -78,9 +78,7 @@ func TestCredentialsBlocks(t *testing.T) {
 // The helper x is configured.
 func helperMachine(t *testing.T, scripts map[string]string) cliconfig.Machine {
 	t.Helper()
-	if runtime.GOOS == "windows" {
-		t.Skip("the helpers are shell scripts")
-	}
+	sourcetest.SkipOnWindows(t, "the helpers are shell scripts")
 	home := t.TempDir()
 	for name, script := range scripts {
 		path := filepath.Join(home, ".terraform.d", "plugins", name)

@@ -7,7 +7,6 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
-	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -183,9 +182,7 @@ func TestDockerStyleFilesOfSystems(t *testing.T) {
 // dockerMachine returns a machine with Docker credential helpers on PATH, and a Docker-style file.
 func dockerMachine(t *testing.T, scripts map[string]string, file string) cliconfig.Machine {
 	t.Helper()
-	if runtime.GOOS == "windows" {
-		t.Skip("the helpers are shell scripts")
-	}
+	sourcetest.SkipOnWindows(t, "the helpers are shell scripts")
 	home := t.TempDir()
 	write := func(name, content string, mode os.FileMode) {
 		path := filepath.Join(home, name)

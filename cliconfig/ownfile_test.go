@@ -12,7 +12,6 @@ import (
 	"math/big"
 	"os"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -207,9 +206,7 @@ host "c.example" { ca_file = "D:\\ca.pem" }`,
 }
 
 func TestReadableKeyFileWarning(t *testing.T) {
-	if runtime.GOOS == "windows" {
-		t.Skip("no such modes")
-	}
+	sourcetest.SkipOnWindows(t, "no such modes")
 	dir := t.TempDir()
 	cert, key := pair(t)
 	write := func(name, content string, mode os.FileMode) {
@@ -288,9 +285,7 @@ func TestCheckoutEngine(t *testing.T) {
 
 // A link could lead to a file of the user, and errors show parts of a file.
 func TestCheckoutFileIsNoLink(t *testing.T) {
-	if runtime.GOOS == "windows" {
-		t.Skip("making symlinks takes privileges")
-	}
+	sourcetest.SkipOnWindows(t, "making symlinks takes privileges")
 	dir := t.TempDir()
 	check(t, os.WriteFile(filepath.Join(dir, "secret"), []byte("sesame = 1"), 0o600))
 	check(t, sourcetest.Symlink(t, "secret", filepath.Join(dir, ".larder.hcl")))

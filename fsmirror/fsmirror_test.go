@@ -102,9 +102,7 @@ func TestLayout(t *testing.T) {
 }
 
 func TestSymlinks(t *testing.T) {
-	if runtime.GOOS == "windows" {
-		t.Skip("symlinks need a privilege there")
-	}
+	sourcetest.SkipOnWindows(t, "symlinks need a privilege")
 	const unpacked, packed = "else/b/x/1.0.0/linux_amd64/\n", "else/b/x/terraform-provider-x_1.0.0_linux_amd64.zip\n"
 	for _, tt := range []struct{ layout, want string }{
 		{unpacked + "a.com -> else", ""},
@@ -130,9 +128,7 @@ func TestSymlinks(t *testing.T) {
 
 // A confined mirror has no package that leads out of it. Links within it are followed.
 func TestConfined(t *testing.T) {
-	if runtime.GOOS == "windows" {
-		t.Skip("symlinks need a privilege there")
-	}
+	sourcetest.SkipOnWindows(t, "symlinks need a privilege")
 	const dir, zip = "m/a.com/b/x/1.0.0/linux_amd64", "m/a.com/b/x/terraform-provider-x_1.0.0_linux_amd64.zip"
 	for _, tt := range []struct {
 		layout, want, leaves string

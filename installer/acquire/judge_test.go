@@ -291,7 +291,6 @@ func at(platform sources.Platform, s sources.Stored) map[sources.Platform]source
 // A registry can't replace what its publisher has signed before, for any platform.
 func TestCheckRelease(t *testing.T) {
 	key := sourcetest.Publisher()
-	arm := sources.Platform{OS: "linux", Arch: "arm64"}
 	was := func(text, archives string) sources.Stored {
 		return sources.Stored{H1: h1(text), ZH: zh(text), Signed: evidence(key, true, archives), Proof: proofBy(key, true)}
 	}

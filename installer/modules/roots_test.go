@@ -6,7 +6,6 @@ import (
 	"os"
 	"path"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -51,9 +50,7 @@ func TestRootsPastSharedDataDirectory(t *testing.T) {
 
 // Links to directories can form cycles, and give modules other names.
 func TestRootsPastSymlinks(t *testing.T) {
-	if runtime.GOOS == "windows" {
-		t.Skip("making symlinks takes privileges")
-	}
+	sourcetest.SkipOnWindows(t, "making symlinks takes privileges")
 	dir := unpack(t, txtar.Parse([]byte(
 		"-- a/main.tf --\nmodule \"m\" {\n  source = \"./m\"\n}\n-- shared/m/main.tf --\n-- common/backend.tf --\n")))
 	for link, to := range map[string]string{

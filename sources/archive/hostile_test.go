@@ -226,9 +226,7 @@ func TestEndlessDirectory(t *testing.T) {
 }
 
 func TestModes(t *testing.T) {
-	if runtime.GOOS == "windows" {
-		t.Skip("has no such modes")
-	}
+	sourcetest.SkipOnWindows(t, "there are no such modes")
 	tests := []struct {
 		name string
 		mode fs.FileMode
@@ -265,9 +263,7 @@ func TestUnpackStopsWhenCanceled(t *testing.T) {
 func TestUnpackIntoOccupiedDirectory(t *testing.T) {
 	dir := t.TempDir()
 	outside := filepath.Join(t.TempDir(), "outside")
-	if err := sourcetest.Symlink(t, outside, filepath.Join(dir, "terraform-provider-x")); err != nil {
-		t.Skip(err)
-	}
+	check(t, sourcetest.Symlink(t, outside, filepath.Join(dir, "terraform-provider-x")))
 	archived := makeZip(t, file("terraform-provider-x", "text"))
 	_, err := archive.Unpack(t.Context(), bytes.NewReader(archived), int64(len(archived)), to(t, dir))
 	sourcetest.Expect(t, err != nil, "no error")

@@ -119,9 +119,7 @@ func TestInterruptedWriteLeavesNoEvidence(t *testing.T) {
 
 func TestLinksAreNotWrittenThrough(t *testing.T) {
 	root, outside := t.TempDir(), t.TempDir()
-	if err := sourcetest.Symlink(t, outside, filepath.Join(root, "a")); err != nil {
-		t.Skip(err)
-	}
+	check(t, sourcetest.Symlink(t, outside, filepath.Join(root, "a")))
 	in := open(t, root)
 	var stray *disk.StrayError
 	err := evidence.Write(in, "a/b", in, sample())
@@ -146,9 +144,7 @@ func TestLinksAreNotRead(t *testing.T) {
 		root, outside := t.TempDir(), filepath.Join(t.TempDir(), "outside")
 		check(t, evidence.WriteTo(filepath.Join(root, "a", "b"), sample()))
 		check(t, os.Rename(filepath.Join(root, place), outside))
-		if err := sourcetest.Symlink(t, outside, filepath.Join(root, place)); err != nil {
-			t.Skip(err)
-		}
+		check(t, sourcetest.Symlink(t, outside, filepath.Join(root, place)))
 		_, err := evidence.Read(open(t, root), "a/b")
 		var stray *disk.StrayError
 		sourcetest.Expect(t, errors.As(err, &stray) && stray.Path == filepath.Join(root, place),

@@ -132,9 +132,7 @@ var check = sourcetest.Check
 
 // A program can be run as soon as it is written, whatever other programs are being started.
 func TestWriteExecutable(t *testing.T) {
-	if runtime.GOOS == "windows" {
-		t.Skip("needs a shell")
-	}
+	sourcetest.SkipOnWindows(t, "needs a shell")
 	contents := []byte("#!/bin/sh\nexit 0\n" + strings.Repeat("#\n", 1<<19))
 	var group errgroup.Group
 	group.SetLimit(8)

@@ -168,7 +168,7 @@ func TestAttacksOnTheVerdict(t *testing.T) {
 	}{
 		{"others' keys listed too", nil, func(s *sources.Signed) { s.Keys = []sources.Key{hc, pub, own} }},
 		{"others' keys in the same block", nil, func(s *sources.Signed) {
-			s.Keys = []sources.Key{oneBlock(t, hashicorp, publisher, evil)}
+			s.Keys = []sources.Key{public(t, hashicorp, publisher, evil)}
 		}},
 		{"a signature that names another key as its issuer", nil, func(s *sources.Signed) {
 			s.Signature, s.Keys = slices.Concat(junk(t, hashicorp, evil), junk(t, publisher, evil), s.Signature), []sources.Key{hc, pub, own}
@@ -226,16 +226,6 @@ func TestAttacksOnTheVerdict(t *testing.T) {
 			}
 		})
 	}
-}
-
-// oneBlock returns a single block with several keys.
-func oneBlock(t *testing.T, keys ...*openpgp.Entity) sources.Key {
-	t.Helper()
-	var raw bytes.Buffer
-	for _, key := range keys {
-		check(t, key.Serialize(&raw))
-	}
-	return sources.Key{Armor: armored(t, openpgp.PublicKeyType, raw.Bytes())}
 }
 
 // claiming returns owner's key with a subkey of another owner. The subkey is not
@@ -376,7 +366,7 @@ func TestOnlyTheListedKeyCountsAsListed(t *testing.T) {
 	opts := trust.Options{Now: func() time.Time { return now }}
 	old := listed(evidenceBy(t, publisher))
 	new := evidenceBy(t, evil)
-	new.Keys = []sources.Key{oneBlock(t, publisher, evil)}
+	new.Keys = []sources.Key{public(t, publisher, evil)}
 	kept := must(merge(old, new, opts))
 	for _, k := range kept.Keys {
 		sourcetest.Equal(t, k.Listed(), k == old.Keys[0], "a block is listed that is not the registry's")

@@ -61,10 +61,13 @@ func armored(t testing.TB, blockType string, raw []byte) string {
 	return text.String()
 }
 
-func public(t testing.TB, key *openpgp.Entity) sources.Key {
+// public returns keys in a single block.
+func public(t testing.TB, keys ...*openpgp.Entity) sources.Key {
 	t.Helper()
 	var raw bytes.Buffer
-	check(t, key.Serialize(&raw))
+	for _, key := range keys {
+		check(t, key.Serialize(&raw))
+	}
 	return sources.Key{Armor: armored(t, openpgp.PublicKeyType, raw.Bytes())}
 }
 

@@ -5,7 +5,6 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"testing"
 
@@ -192,9 +191,7 @@ func TestEngineOutsideRepositories(t *testing.T) {
 
 // Links to larder, and files that can't be run, are no engines.
 func TestEnginesOnPath(t *testing.T) {
-	if runtime.GOOS == "windows" {
-		t.Skip("programs have other names")
-	}
+	sourcetest.SkipOnWindows(t, "programs have other names")
 	own := sourcetest.Must(os.Executable())(t)
 	c := newChoosing(t)
 	c.write("bin/tofu", "#!/bin/sh\n")
