@@ -115,7 +115,7 @@ func (j Judge) checkSigned(id sources.PackageID, r sources.Report) error {
 			"use the origin registry, or a mirror with signed checksums, such as one that larder mirror sync created")
 	case j.Require == RequireTrusted && best.Verdict < sources.SignedByTrusted:
 		return sources.WithHint(refused,
-			"if the publisher has announced this fingerprint, add --trust-key %s", best.Fingerprint)
+			"if the publisher has announced this key, add its fingerprint with --trust-key")
 	case r.Signed != id.Filename():
 		refused.Signed = r.Signed
 		return refused

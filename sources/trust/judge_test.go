@@ -94,8 +94,8 @@ func TestRequirements(t *testing.T) {
 	}{
 		{"nothing", sources.Proof{}, trust.Options{}, `a signature is required, but the package is "unverified"`, `a signature by a trusted key is required, but the package is "unverified"`, "larder mirror sync"},
 		{"a hash", sources.Proof{Matched: true}, trust.Options{}, `but the package is "hash only"`, `but the package is "hash only"`, "use the origin registry"},
-		{"from the mirror", by(sources.KeyFromMirror, filename), trust.Options{}, "", "but the package is signed with the key " + string(fingerprint(key)) + " from the mirror", "add --trust-key " + string(fingerprint(key))},
-		{"from the registry", by(sources.KeyFromRegistry, filename), trust.Options{}, "", `but the package is "self-signed", with the key`, "add --trust-key"},
+		{"from the mirror", by(sources.KeyFromMirror, filename), trust.Options{}, "", "but the package is signed with the key " + string(fingerprint(key)) + " from the mirror", "announced this key"},
+		{"from the registry", by(sources.KeyFromRegistry, filename), trust.Options{}, "", `but the package is "self-signed", with the key`, "with --trust-key"},
 		{"trusted", by(sources.KeyFromMirror, filename), trusted, "", "", ""},
 		{"known", by(sources.KeyFromMirror, filename), trust.Options{HashiCorpKey: fingerprint(key)}, "", "", ""},
 		{"another name", by(sources.KeyFromRegistry, "terraform-provider-widget_0.9.0_linux_amd64.zip"), trusted, `the signed checksums are for "terraform-provider-widget_0.9.0_linux_amd64.zip"`, "the signed checksums are for", ""},

@@ -118,7 +118,7 @@ func cameAlong(p Checked) bool {
 	return p.KeyFrom == sources.KeyFromBundle || p.KeyFrom == sources.KeyFromMirror
 }
 
-// KeyList lists the keys from the source of the packages, and suggests trusting them.
+// KeyList lists the keys from the source of the packages, and suggests how to trust one.
 func (o *Output) KeyList(all []Checked, suggest bool) {
 	var keys []Signature
 	for _, p := range all {
@@ -131,7 +131,7 @@ func (o *Output) KeyList(all []Checked, suggest bool) {
 		o.Say("  %s  %s  %q", k.KeyID, k.Fingerprint.Spaced(), k.Signer)
 	}
 	if len(keys) > 0 && suggest {
-		o.Hint("to trust this key, add --trust-key %s; to trust it always, add it to trusted_keys in larder/config.hcl",
-			keys[0].Fingerprint)
+		o.Hint("if a publisher has announced one of these keys, trust it with --trust-key FINGERPRINT, " +
+			"or always with trusted_keys in larder/config.hcl")
 	}
 }

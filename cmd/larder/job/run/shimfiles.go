@@ -241,7 +241,7 @@ func readShim(path, larder string) (string, error) {
 		return string(text), err
 	}
 	err = fmt.Errorf("%s is not a link to this larder executable", path)
-	return "", sources.WithHint(err, "name another directory, or remove it: rm %s", site.ShellQuoted(path))
+	return "", sources.WithHint(err, "name another directory: larder changes only what it has made")
 }
 
 // putCopy creates a copy of a program. Windows lets only some users create symbolic links, and doesn't let larder
