@@ -117,21 +117,42 @@ func (f Finding) text(most int) string {
 	if len(members) == 1 {
 		return members[0].before(cmp.Or(f.line, f.Text))
 	}
-	var names, modules []string
-	for _, m := range members {
-		if f.named {
-			names = append(names, cmp.Or(m.name(), m.Module))
+	in := rootsOf(members, most)
+	if !f.named {
+		return about(f.cause, nil, most) + strings.Replace(in, " ", "\n", 1)
+	}
+	if members[0].File != "" { // places are in their root modules
+		in = ""
+	}
+	var names []string
+	byName := GroupBy(members, func(m Member) string { return cmp.Or(m.name(), m.Module) })
+	alike := !slices.ContainsFunc(byName, func(same []Member) bool { return in != "" && rootsOf(same, most) != in })
+	for _, same := range byName {
+		name := cmp.Or(same[0].name(), same[0].Module)
+		if !alike && same[0].name() != "" {
+			name += rootsOf(same, most)
 		}
+		names = append(names, name)
+	}
+	if !alike {
+		in = ""
+	}
+	return about(f.cause, names, most) + strings.Replace(in, " ", "\n", 1)
+}
+
+// rootsOf returns " in " and the root modules of members, or "".
+func rootsOf(members []Member, most int) string {
+	var modules []string
+	for _, m := range members {
 		if m.Module != "" {
 			modules = append(modules, m.Module)
 		}
 	}
-	slices.Sort(modules)
-	text := about(f.cause, Unique(names), most)
-	if len(modules) == 0 || f.named && members[0].File != "" { // places are in their root modules
-		return text
+	if len(modules) == 0 {
+		return ""
 	}
-	return text + "\nin " + ui.Some(slices.Compact(modules), most)
+	slices.Sort(modules)
+	return " in " + ui.Some(slices.Compact(modules), most)
 }
 
 // before puts the root module in front of a text that does not begin with a path in it.

@@ -26,6 +26,7 @@ import (
 type checkup struct {
 	*site.Root
 	required []sources.Requirement // by the root module, without those that dev_overrides replaces
+	rootless bool                  // there is no root module in the working directory
 
 	all   []report.Finding // what was found
 	area  string           // the current one
@@ -78,7 +79,11 @@ func ExamineMachine(ctx context.Context, s *site.Site) error {
 	c.left = append(c.left, "Contents of unchanged files not hashed: "+strings.Join(unread, ", "))
 	out.Conclude("%s", strings.Join(c.left, ". "))
 	if sum == (report.Diagnosed{}) {
-		out.Say("No problem found in configuration, mirrors, root module, plugin cache and engines")
+		found := "No problem found in configuration, mirrors, root module, plugin cache and engines"
+		if c.rootless {
+			found = "No problem found in configuration, mirrors, plugin cache and engines; there is no root module here"
+		}
+		out.Say("%s", found)
 		return nil
 	}
 	return report.FoundError{Err: errors.New(sum.Text())}
@@ -115,6 +120,7 @@ func read(ctx context.Context, c *checkup) {
 	if tree == nil {
 		return
 	}
+	c.rootless = tree.Empty && !m.Lock.Exists
 	for _, r := range tree.Requirements {
 		if m.Config.DevOverrides[r.Provider] == "" && !slices.Contains(m.Config.Unmanaged, r.Provider) {
 			c.required = append(c.required, r)
