@@ -341,7 +341,6 @@ func FuzzVersion(f *testing.F) {
 	})
 }
 
-var check = sourcetest.Check
 
 func TestContract(t *testing.T) {
 	sourcetest.Run(t, func(t *testing.T, w *sourcetest.World) (sources.Source, func()) {
