@@ -15,7 +15,7 @@ var versionsCommand = &line.Command{
 	Arguments: "ADDRESS [PATH] [FLAG...]",
 	Least:     1,
 	Most:      2,
-	Needs:     "takes one provider and one root module",
+	Needs:     "takes one provider, and a root module if it isn't the one here",
 	Example:   "larder versions hashicorp/random",
 	About: "Shows what each installation method offers, the newest version first, and which\n" +
 		"versions the root module in PATH allows, locks and has installed.",

@@ -341,7 +341,6 @@ func FuzzVersion(f *testing.F) {
 	})
 }
 
-
 func TestContract(t *testing.T) {
 	sourcetest.Run(t, func(t *testing.T, w *sourcetest.World) (sources.Source, func()) {
 		client := fetch.New(fetch.Options{Transport: w.Client().Transport, Tries: 1})

@@ -32,10 +32,8 @@ func Separate(s *site.Site, args []string) (paths, addresses []string, err error
 		return nil, nil, err
 	}
 	for _, arg := range args {
-		if _, err := sources.ParseKnownPlatform(arg); err == nil && !site.Exists(site.Absolute(s.WorkDir, arg)) {
-			err := fmt.Errorf("%s is a platform, not a provider or a directory", arg)
-			err = sources.WithHint(err, "separate platforms with commas, as in --platform linux_amd64,%s", arg)
-			return nil, nil, report.Usage(err)
+		if err := misplacedPlatform(s, arg); err != nil {
+			return nil, nil, err
 		}
 		isPath, err := isPath(s, arg)
 		switch {
@@ -49,6 +47,16 @@ func Separate(s *site.Site, args []string) (paths, addresses []string, err error
 	}
 	s.Addresses = addresses
 	return paths, addresses, nil
+}
+
+// misplacedPlatform returns an error if an argument is a platform, or several, and nothing else.
+func misplacedPlatform(s *site.Site, arg string) error {
+	first, _, _ := strings.Cut(arg, ",")
+	if _, err := sources.ParseKnownPlatform(first); err != nil || site.Exists(site.Absolute(s.WorkDir, arg)) {
+		return nil
+	}
+	err := fmt.Errorf("%s is a platform, not a provider or a directory", arg)
+	return report.Usage(sources.WithHint(err, "write platforms after --platform, with commas between them"))
 }
 
 func isPath(s *site.Site, arg string) (bool, error) {
@@ -93,6 +101,9 @@ func IsRootModule(dir string) bool {
 // TakeRoots reads arguments that name the root modules of the command.
 func TakeRoots(s *site.Site, args []string) error {
 	for _, arg := range args {
+		if err := misplacedPlatform(s, arg); err != nil {
+			return err
+		}
 		if _, err := site.Existing(s.WorkDir, arg, site.Directory, "name the directory of a root module"); err != nil {
 			if site.IsFile(site.Absolute(s.WorkDir, arg)) {
 				err = report.Usage(err)
@@ -107,8 +118,9 @@ func TakeRoots(s *site.Site, args []string) error {
 // A Target is the file or directory that a command writes. The other arguments select what to
 // write to it.
 type Target struct {
-	Command string                                   // as typed
-	What    string                                   // as in "the directory of the mirror"
+	Command string // as typed
+	What    string // as in "the directory of the mirror"
+	Example string
 	Is      func(path string, info os.FileInfo) bool // reports whether an existing file may be the target
 }
 
@@ -187,9 +199,8 @@ func noTarget(s *site.Site, t Target, args []string) error {
 		}
 	}
 	if info, err := os.Stat(site.Absolute(s.WorkDir, args[0])); err == nil && info.IsDir() {
-		err := fmt.Errorf("%s needs %s, and %s is a directory", t.Command, t.What, args[0])
-		return sources.WithHint(err,
-			"write the name of the file too, such as %s", site.ShellQuoted(filepath.Join(args[0], "usb.tar")))
+		return sources.WithHint(fmt.Errorf("%s needs %s besides the directory %s", t.Command, t.What, args[0]),
+			"write it first, as in larder %s %s %s", t.Command, t.Example, site.ShellQuoted(args[0]))
 	}
 	return fmt.Errorf("%s needs %s besides %s", t.Command, t.What, args[0])
 }

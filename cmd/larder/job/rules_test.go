@@ -52,7 +52,7 @@ func TestSeparate(t *testing.T) {
 
 // The target is the one argument that can be it, in any position.
 func TestPick(t *testing.T) {
-	target := Target{"larder sync", "a mirror", func(_ string, info os.FileInfo) bool { return info.IsDir() }}
+	target := Target{"larder sync", "a mirror", "./mirror", func(_ string, info os.FileInfo) bool { return info.IsDir() }}
 	for args, want := range map[string]string{
 		"plain aws": "plain | aws", "aws plain": "plain | aws", "./new a": "./new | a", "new acme/a": "new | acme/a",
 		"": "larder sync needs a mirror",

@@ -84,7 +84,9 @@ func (s *Site) warnWaived() {
 		return
 	}
 	slices.Sort(all)
-	hint := fmt.Sprintf("to refuse them until then, write min_age %q { strict = true } in the policy", rule.Text)
-	const text = "locked, although no registry states their age, and the policy at %s requires %s: %s"
-	s.Output.WarnHint(hint, text, rule.Place(), rule.Text, sources.JoinSome(all, 5, ", ", " and %d others"))
+	hint := fmt.Sprintf("to refuse them until they have been known here for %s, "+
+		"write min_age %[1]q { strict = true } in the policy", rule.Text)
+	const text = "no registry states when these locked versions were published, " +
+		"so the min_age at %s doesn't apply to them: %s"
+	s.Output.WarnHint(hint, text, rule.Place(), sources.JoinSome(all, 5, ", ", " and %d others"))
 }

@@ -276,7 +276,7 @@ func (m *Root) writeHint() string {
 		command := m.Again("install --engine " + string(m.Config.Engine))
 		return fmt.Sprintf("the lock file is for %s: run %s, and keep the new lock file", locked, command)
 	}
-	return "run " + m.Again("install") + " without --lockfile, and keep the new lock file"
+	return "run " + m.Again("install", m.Flags.Platforms...) + " without --lockfile, and keep the new lock file"
 }
 
 // NamedPlatforms returns the platforms of the policy and the flags.

@@ -171,7 +171,12 @@ func (s *Site) warnUselessGlobs() {
 	}
 	for _, glob := range s.globs(false) {
 		hint := "globs match paths below the directory that is searched, or the name of a directory at any depth"
-		if near := nearestDir(s.searched[0], glob); near != "" {
+		switch near := nearestDir(s.searched[0], glob); {
+		case strings.Contains(glob, ","):
+			hint = "repeat --exclude for each glob"
+		case filepath.IsAbs(glob) || strings.HasPrefix(glob, ".."):
+			hint = "globs are relative to the directory that is searched"
+		case near != "":
 			hint = "did you mean " + near + "?"
 		}
 		s.Output.WarnHint(hint, "--exclude %s skips no directory", glob)

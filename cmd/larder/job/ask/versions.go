@@ -152,13 +152,20 @@ func (q *question) tellReleases(sum Releases, selected []Release) {
 		parts = append(parts, "no version has packages for "+ui.List("and", sources.Texts(q.Flags.Platforms)))
 	}
 	if q.required && !q.req.Constraints.Empty() {
-		allowed := 0
+		allowed, excluded := 0, 0
 		for _, r := range selected {
-			if r.Allowed {
-				allowed++
+			if v, err := sources.ParseVersion(r.Version); err != nil || !q.req.Constraints.Allow(v) {
+				continue
+			}
+			if allowed++; !r.Allowed {
+				excluded++
 			}
 		}
-		parts = append(parts, fmt.Sprintf("%q allows %d", q.req.Constraints, allowed))
+		text := fmt.Sprintf("%q allows %d", q.req.Constraints, allowed)
+		if excluded > 0 {
+			text += fmt.Sprintf(", of which the policy excludes %d", excluded)
+		}
+		parts = append(parts, text)
 	}
 	if rule, ok := q.Policy.SignedBy(q.req.Provider); ok {
 		const text = "signatures not verified, which %s at %s requires"

@@ -38,7 +38,7 @@ type BundleRequest struct {
 // a mirror.
 func CreateBundle(ctx context.Context, s *site.Site, request BundleRequest) error {
 	f := job.NewFilling(s, request.FillRequest)
-	target := job.Target{Command: "bundle create", What: "the FILE to write"}
+	target := job.Target{Command: "bundle create", What: "the FILE to write", Example: "usb.tar"}
 	target.Is = func(path string, info os.FileInfo) bool { return !info.IsDir() && !job.ListsProviders(path) }
 	typed, others, err := job.Pick(f.Wanted.Site, target, request.Arguments)
 	if err != nil {

@@ -27,7 +27,7 @@ type SyncRequest struct {
 // packages. It creates no mirror if no provider is required.
 func Sync(ctx context.Context, s *site.Site, request SyncRequest) error {
 	f := job.NewFilling(s, request.FillRequest)
-	target := job.Target{Command: "mirror sync", What: "the directory of the mirror"}
+	target := job.Target{Command: "mirror sync", What: "the directory of the mirror", Example: "./mirror"}
 	target.Is = func(path string, info os.FileInfo) bool { return mayBeMirror(f, path, info) }
 	typed, others, err := job.Pick(f.Wanted.Site, target, request.Arguments)
 	if err != nil {
