@@ -56,7 +56,6 @@ type Rule struct {
 	Providers []sources.Pattern     // of Allow and Deny, or the one of Versions
 	Except    []sources.Pattern     // of MinAge
 	Age       time.Duration         // of MinAge; more than 0
-	Strict    bool                  // of MinAge: it is also for locked versions whose date no registry states
 	Matching  sources.Constraints   // of Versions
 	Text      string                // the value as written, for messages
 	Keys      []sources.TrustedKeys // of TrustedKeys; several for one provider are alternatives
@@ -137,12 +136,6 @@ type Policy struct {
 	Rules []Rule
 	Ages  Ages             // if nil, every version is new
 	Now   func() time.Time // for dates in messages; nil means time.Now
-
-	// Locked returns the version that the lock file selects. Since when a machine knows it says nothing about its age, so
-	// if a source vouches for it, and no registry states its date, only a strict rule excludes it. Waived gets the
-	// violation of the others. Both may be nil.
-	Locked func(sources.Provider) sources.Version
-	Waived func(*Violation)
 }
 
 // rules returns all rules. The other methods use it, so that a nil Policy has none.
@@ -245,13 +238,6 @@ func (p *Policy) checkAge(provider sources.Provider, v sources.Version) error {
 	}
 	if found.Age.Known {
 		found.Until = p.now().Add(left)
-	}
-	strict := slices.ContainsFunc(rules, func(r Rule) bool { return r.Strict })
-	if found.Age.Known && !found.Age.Stated && !strict && p.Locked != nil && p.Locked(provider) == v {
-		if p.Waived != nil {
-			p.Waived(found)
-		}
-		return nil
 	}
 	return found.With()
 }

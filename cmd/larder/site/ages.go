@@ -3,9 +3,7 @@ package site
 import (
 	"context"
 	"errors"
-	"fmt"
 	"path/filepath"
-	"slices"
 	"time"
 
 	"github.com/larder-cli/larder/sources"
@@ -58,35 +56,4 @@ func (m *Root) published(ctx context.Context, p sources.Provider) (map[sources.V
 			p.Host, err)
 	}
 	return times, err
-}
-
-// lockedVersion returns the version of a provider that the lock file selects.
-func (m *Root) lockedVersion(p sources.Provider) sources.Version {
-	if m.Lock == nil {
-		return sources.Version{}
-	}
-	e, _ := m.Lock.Entry(p)
-	return e.Version
-}
-
-func (s *Site) noteWaived(v *policy.Violation) {
-	s.waived.Store(s.Output.Name(v.Provider)+" "+v.Version.String(), v.Rule)
-}
-
-// warnWaived warns once about all locked versions that [policy.Policy.Locked] has kept from a rule about ages.
-func (s *Site) warnWaived() {
-	var all []string
-	var rule policy.Rule
-	for release, r := range s.waived.Range {
-		all, rule = append(all, release.(string)), r.(policy.Rule)
-	}
-	if len(all) == 0 {
-		return
-	}
-	slices.Sort(all)
-	hint := fmt.Sprintf("to refuse them until they have been known here for %s, "+
-		"write min_age %[1]q { strict = true } in the policy", rule.Text)
-	const text = "no registry states when these locked versions were published, " +
-		"so the min_age at %s doesn't apply to them: %s"
-	s.Output.WarnHint(hint, text, rule.Place(), sources.JoinSome(all, 5, ", ", " and %d others"))
 }

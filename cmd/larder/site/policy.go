@@ -108,25 +108,6 @@ func (m *Root) CheckEngine(ctx context.Context, program, workDir, chdir string) 
 	return nil
 }
 
-// CheckLocked returns a [policy.Violation] if the policy doesn't allow a locked version. If nothing is known about its
-// age, it first asks the sources whether the version exists, as an installation does.
-func (m *Root) CheckLocked(ctx context.Context, p sources.Provider, v sources.Version) error {
-	if err := m.Policy.Learn(ctx, p, v); err != nil {
-		return err
-	}
-	err := m.Policy.Check(p, v)
-	violation, _ := errors.AsType[*policy.Violation](err)
-	if violation == nil || violation.Rule.Setting != policy.MinAge || violation.Age.Known {
-		return err
-	}
-	if source, sourceErr := m.Source(ctx); sourceErr == nil {
-		if listing, listErr := source.Versions(ctx, p); listErr == nil {
-			m.Policy.See(ctx, p, listing)
-		}
-	}
-	return m.Policy.Check(p, v)
-}
-
 // CheckSelected returns an error if the policy doesn't allow what replaces providers, or what the lock file selects.
 // Where a rule is about signatures, it checks the installed packages.
 func (m *Root) CheckSelected(ctx context.Context) error {
@@ -138,7 +119,11 @@ func (m *Root) CheckSelected(ctx context.Context) error {
 	}
 	var errs []error
 	for _, e := range m.Lock.Entries() {
-		errs = append(errs, sources.InPackage(PackageOf(e), m.CheckLocked(ctx, e.Provider, e.Version)))
+		err := m.Policy.Learn(ctx, e.Provider, e.Version)
+		if err == nil {
+			err = m.Policy.Check(e.Provider, e.Version)
+		}
+		errs = append(errs, sources.InPackage(PackageOf(e), err))
 	}
 	if err := errors.Join(errs...); err != nil {
 		return err

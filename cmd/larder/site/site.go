@@ -91,8 +91,6 @@ type Site struct {
 
 	Signers signerLog // of the packages of the command
 
-	waived sync.Map // locked versions that a rule about ages would exclude, and the rule; see warnWaived
-
 	mu      sync.Mutex
 	opened  []*cachedir.Dir // closed at the end
 	ledgers []*age.Ledger   // the same
@@ -168,7 +166,6 @@ func Open(machine cliconfig.Machine, dir string, opts Options, out *report.Outpu
 	s := &Site{Output: out, Machine: machine, WorkDir: dir, Flags: opts, slots: acquire.NewSlots(opts.Jobs)}
 	out.AtLast(s.hintEngine)
 	out.AtLast(s.warnUselessGlobs)
-	out.AtLast(s.warnWaived)
 	for _, e := range opts.Engines {
 		out.For(e)
 	}
@@ -257,9 +254,6 @@ func (s *Site) RootFor(ctx context.Context, engine sources.Engine, path string, 
 	m.Config, m.Client = all.Config.At(dir), all.Client
 	if m.Policy, err = s.PolicyFor(dir, m.Config); err == nil && m.Policy.Has(policy.MinAge) {
 		m.Policy.Ages, err = m.ledger()
-		if s.Server == "" { // the clients of a server have lock files of their own
-			m.Policy.Locked, m.Policy.Waived = m.lockedVersion, s.noteWaived
-		}
 	}
 	return m, err
 }
