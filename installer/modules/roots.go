@@ -351,13 +351,17 @@ type exclusion struct {
 	patterns []string
 }
 
-func (s *search) excluded(dir string) bool {
+func (s *search) excluded(dir string) (excluded bool) {
 	names := strings.Split(filepath.ToSlash(dir), "/")
-	i := slices.IndexFunc(s.exclude, func(x exclusion) bool { return globMatch(x.patterns, names) })
-	if i >= 0 && s.opts.Excluded != nil {
-		s.opts.Excluded(s.exclude[i].glob)
+	for _, x := range s.exclude {
+		if !globMatch(x.patterns, names) {
+			continue
+		}
+		if excluded = true; s.opts.Excluded != nil {
+			s.opts.Excluded(x.glob)
+		}
 	}
-	return i >= 0
+	return excluded
 }
 
 // globMatch reports whether names match pattern, name by name.

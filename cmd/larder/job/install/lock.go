@@ -202,7 +202,7 @@ func (l *locking) sum(conclude bool) error {
 	}
 	l.Output.Summary(l.tally.LockSum)
 	if l.tally.Modules+l.tally.Failed == 0 {
-		if l.Check {
+		if l.Check && !l.Flags.AllowEmpty {
 			return errors.New("no lock file was checked")
 		}
 		return nil
