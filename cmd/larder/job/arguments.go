@@ -52,11 +52,11 @@ func Separate(s *site.Site, args []string) (paths, addresses []string, err error
 // misplacedPlatform returns an error if an argument is a platform, or several, and nothing else.
 func misplacedPlatform(s *site.Site, arg string) error {
 	first, _, _ := strings.Cut(arg, ",")
-	if _, err := sources.ParseKnownPlatform(first); err != nil || site.Exists(site.Absolute(s.WorkDir, arg)) {
-		return nil
+	if _, err := sources.ParseKnownPlatform(first); err == nil && !site.Exists(site.Absolute(s.WorkDir, arg)) {
+		err := fmt.Errorf("%s is a platform, not a provider or a directory", arg)
+		return report.Usage(sources.WithHint(err, "write platforms after --platform, with commas between them"))
 	}
-	err := fmt.Errorf("%s is a platform, not a provider or a directory", arg)
-	return report.Usage(sources.WithHint(err, "write platforms after --platform, with commas between them"))
+	return nil
 }
 
 func isPath(s *site.Site, arg string) (bool, error) {
