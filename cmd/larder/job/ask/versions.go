@@ -163,7 +163,7 @@ func (q *question) tellReleases(sum Releases, selected []Release) {
 		}
 		text := fmt.Sprintf("%q allows %d", q.req.Constraints, allowed)
 		if excluded > 0 {
-			text += fmt.Sprintf(", of which the policy excludes %d", excluded)
+			text += fmt.Sprintf(", and the policy excludes %d of them", excluded)
 		}
 		parts = append(parts, text)
 	}
