@@ -51,11 +51,14 @@ func (w *workdir) Get(ctx context.Context, id sources.PackageID) (sources.Stored
 	}
 	var r record
 	err := w.own.openTree(disk.Open)
-	if err == nil || errors.Is(err, fs.ErrNotExist) {
+	if err == nil {
 		err = w.own.checkHome(id)
 	}
-	if err == nil {
+	switch {
+	case err == nil:
 		r, err = w.d.find(ctx, id, target, w.d.ledger, w.own.ledger)
+	case errors.Is(err, fs.ErrNotExist):
+		err = fmt.Errorf("%w: %w", sources.ErrNotFound, err)
 	}
 	if err != nil {
 		return sources.Stored{}, sources.InPackage(id, err)
