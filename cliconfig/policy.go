@@ -106,14 +106,15 @@ func (l *loader) constraints(e syntax.Entry, to *sources.Constraints) (ok bool) 
 	return ok
 }
 
-// minAge reads min_age "7d" { except = […] } or min_age = "7d".
+// minAge reads min_age "7d" { except = […], strict = true } or min_age = "7d".
 func (b *policyBlock) minAge(e syntax.Entry) {
 	r := policy.Rule{Setting: policy.MinAge, Text: e.Value.Text}
 	labeled := e.Value.Kind == syntax.Object && e.Value.Labeled() && len(e.Value.Entries) == 1
 	if labeled && !e.Value.Entries[0].Value.Labeled() {
 		block := e.Value.Entries[0]
 		r.Text = block.Key
-		b.readOwn(block.Value, fields{"except": b.patterns(&r.Except)}, "min_age has except")
+		own := fields{"except": b.patterns(&r.Except), "strict": b.flag(&r.Strict)}
+		b.readOwn(block.Value, own, "min_age has except and strict")
 	} else if !b.is(e.Value, `write min_age = "7d", or min_age "7d" { except = ["hashicorp/*"] }`,
 		"min_age must be a string or a block with a label", syntax.String) {
 		return

@@ -69,7 +69,11 @@ func (r Rules) Candidates(versions []sources.Version) []Candidate {
 // Candidate returns a version with the first rule that excludes it.
 func (r Rules) Candidate(v sources.Version) Candidate {
 	c := Candidate{Version: v}
-	c.Excluded, _ = errors.AsType[*policy.Violation](r.Policy.Check(r.Requirement.Provider, v))
+	check := r.Policy.Check
+	if v == r.Locked {
+		check = r.Policy.CheckLocked
+	}
+	c.Excluded, _ = errors.AsType[*policy.Violation](check(r.Requirement.Provider, v))
 	lacks := Bar("")
 	if r.Lacks != nil {
 		lacks = r.Lacks(v)

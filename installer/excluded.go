@@ -51,13 +51,13 @@ func (j *job) checkLockedVersion(ctx context.Context) error {
 	if err := j.policy().Learn(ctx, j.req.Provider, v); err != nil {
 		return err
 	}
-	err := j.policy().Check(j.req.Provider, v)
+	err := j.policy().AcceptLocked(j.req.Provider, v)
 	if err == nil {
 		return nil
 	}
 	if listing, listErr := j.versions(ctx); listErr == nil {
 		other, _, listErr := j.admitted(ctx, listing) // which notes that the version exists
-		if err = j.policy().Check(j.req.Provider, v); err == nil {
+		if err = j.policy().AcceptLocked(j.req.Provider, v); err == nil {
 			return nil
 		}
 		if listErr == nil && len(other) > 0 {
@@ -65,6 +65,14 @@ func (j *job) checkLockedVersion(ctx context.Context) error {
 		}
 	}
 	return j.ofProvider(&ExcludedError{Version: v, Locked: true, Err: err})
+}
+
+// keepLocked accepts the chosen version if it is the locked one.
+func (j *job) keepLocked() error {
+	if j.version != j.locked.Version {
+		return nil
+	}
+	return j.policy().AcceptLocked(j.req.Provider, j.version)
 }
 
 // admitted returns the versions of a listing that constraints and policy allow, and those that only the policy

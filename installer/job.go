@@ -110,12 +110,13 @@ func (j *job) chooseNewest(ctx context.Context) error {
 		return err
 	}
 	newest, err := j.newest(ctx, listing, 1)
-	if err == nil {
-		j.version = newest[0]
-		j.compare(listing)
-		j.reportPassed()
+	if err != nil {
+		return err
 	}
-	return err
+	j.version = newest[0]
+	j.compare(listing)
+	j.reportPassed()
+	return j.keepLocked()
 }
 
 // compare notes whether a listing has a newer release than the chosen version that was not skipped.

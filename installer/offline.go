@@ -44,6 +44,7 @@ func (j *job) chooseHere(ctx context.Context, listing sources.Listing, offline e
 		j.version = j.locked.Version
 		j.warn(fmt.Sprintf("kept %s: this machine has no newer verified version%s%s",
 			j.version, j.thatMatches(), j.unknownTo(listing)))
+		return j.keepLocked()
 	default:
 		return offline
 	}
@@ -53,7 +54,7 @@ func (j *job) chooseHere(ctx context.Context, listing sources.Listing, offline e
 // keepable reports whether the locked version may stay.
 func (j *job) keepable() bool {
 	v := j.locked.Version
-	return v != (sources.Version{}) && j.req.Constraints.Allow(v) && j.policy().Check(j.req.Provider, v) == nil
+	return v != (sources.Version{}) && j.req.Constraints.Allow(v) && j.policy().CheckLocked(j.req.Provider, v) == nil
 }
 
 // versionsHere returns the newest verified versions on this machine that have a package

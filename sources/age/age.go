@@ -10,6 +10,7 @@ package age
 
 import (
 	"context"
+	"errors"
 	"maps"
 	"slices"
 	"strings"
@@ -105,12 +106,17 @@ func New(opts Options) *Ledger {
 
 // A Registry states when versions were published.
 type Registry struct {
-	// Published returns when versions were published, as the origin registry states it. After an error, nothing is
-	// known. Nil means that no registry is asked.
+	// Published returns when versions were published, as the origin registry states it. The error matches
+	// [sources.ErrNotFound] if it states no dates. After another one, nothing is known. Nil means that no registry is
+	// asked.
 	Published func(context.Context, sources.Provider) (map[sources.Version]time.Time, error)
 
 	// Asks reports whether the registry of a provider may be asked about it. Nil means that all may be.
 	Asks func(context.Context, sources.Provider) bool
+
+	// Never reports whether no registry is ever asked about a provider, because the user's own configuration has only
+	// mirrors for it. Nil means none.
+	Never func(sources.Provider) bool
 }
 
 // Ages are a ledger, with the registry of a root module.
@@ -133,10 +139,15 @@ func (a Ages) Learn(ctx context.Context, p sources.Provider, versions ...sources
 	}
 	_, err := l.asked.Get(ctx, question{p, l.opts.Now().Unix() / int64(askEvery/time.Second)}, func() (bool, error) {
 		times, err := a.registry.Published(ctx, p)
-		if err != nil {
+		dates := map[string]date{anyVersion: {Published: 1}}
+		switch {
+		case errors.Is(err, sources.ErrNotFound) && !statesDates(p.Host):
+			dates[anyVersion] = date{Seen: 1}
+		case err != nil:
 			return false, context.Cause(ctx) // nil otherwise: the time since the versions were first seen applies
+		case len(times) == 0:
+			return true, nil
 		}
-		dates := map[string]date{}
 		for v, at := range times {
 			dates[v.String()] = date{Published: at.Unix()}
 		}
@@ -144,6 +155,17 @@ func (a Ages) Learn(ctx context.Context, p sources.Provider, versions ...sources
 		return true, nil
 	})
 	return err
+}
+
+// anyVersion is the entry of a provider that has no time. It says whether its registry has ever stated a date of a
+// version, or was asked and has not.
+const anyVersion = "*"
+
+// statesDates reports whether a registry is known to state dates. If it has no document about a provider, that is late.
+func statesDates(h sources.Host) bool {
+	name, _, _ := strings.Cut(string(h), ":")
+	name = strings.TrimRight(name, ".")
+	return name == string(sources.Terraform.DefaultHost()) || name == string(sources.OpenTofu.DefaultHost())
 }
 
 // See implements [policy.Ages]. It is the only way to record that a version has been seen.
@@ -162,11 +184,16 @@ func (a Ages) Of(p sources.Provider, v sources.Version) policy.Age {
 	if !known {
 		return policy.Age{}
 	}
+	any, asked := l.of(p, anyVersion)
+	never := a.registry.Never != nil && a.registry.Never(p)
 	since := d.Published
 	if since == 0 {
 		since = d.Seen
 	}
-	return policy.Age{Known: true, AtLeast: max(0, l.opts.Now().Sub(time.Unix(since, 0))), Stated: d.Published != 0}
+	return policy.Age{
+		Known: true, AtLeast: max(0, l.opts.Now().Sub(time.Unix(since, 0))), Stated: d.Published != 0,
+		Undated: any.Published == 0 && (asked || never),
+	}
 }
 
 // of returns the date of a version. It reports false if it is unknown.

@@ -113,6 +113,49 @@ func TestAge(t *testing.T) {
 	w.expect("3.0.0", published(3*day))
 }
 
+// No dates are stated if the registry was asked and has none for any version, or is never asked. Once it has stated
+// one, it may be late with others.
+func TestUndated(t *testing.T) {
+	never := func(yes bool) func(sources.Provider) bool { return func(sources.Provider) bool { return yes } }
+	absent := fmt.Errorf("%w: dates", sources.ErrNotFound)
+	for _, tt := range []struct {
+		address string
+		never   bool
+		answers []any // errors, or dates of versions
+		want    bool
+	}{
+		{"example.com/acme/widget", false, nil, false},
+		{"example.com/acme/widget", true, nil, true},
+		{"example.com/acme/widget", false, []any{absent}, true},
+		{"example.com/acme/widget", false, []any{errors.New("no answer")}, false},
+		{"example.com/acme/widget", false, []any{absent, errors.New("no answer")}, true},
+		{"example.com/acme/widget", false, []any{map[string]int{"0.9.0": 30}}, false},
+		{"example.com/acme/widget", false, []any{absent, map[string]int{"0.9.0": 30}}, false},
+		{"example.com/acme/widget", true, []any{map[string]int{"0.9.0": 30}, absent}, false},
+		{"registry.opentofu.org/acme/widget", false, []any{absent}, false},
+		{"registry.opentofu.org./acme/widget", false, []any{absent}, false},
+		{"registry.terraform.io:8443/acme/widget", false, []any{absent}, false},
+	} {
+		w, p, one := newWorld(t), sourcetest.Address(t, tt.address), parse(t, "1.0.0")
+		for _, answer := range tt.answers {
+			w.now = w.now.Add(2 * time.Hour)
+			l := w.ledger()
+			sourcetest.Check(t, l.With(age.Registry{Published: func(context.Context, sources.Provider) (map[sources.Version]time.Time, error) {
+				if err, failed := answer.(error); failed {
+					return nil, err
+				}
+				w.state(answer.(map[string]int))
+				return w.published, nil
+			}}).Learn(t.Context(), p, one...))
+			l.Close()
+		}
+		l := w.ledger()
+		l.With(age.Registry{}).See(t.Context(), p, sources.Listing{Vouched: one})
+		sourcetest.Equal(t, l.With(age.Registry{Never: never(tt.never)}).Of(p, one[0]).Undated, tt.want, fmt.Sprint(tt))
+		l.Close()
+	}
+}
+
 // Only what a listing vouches for has been seen, never a name.
 func TestNamesAreNotSeen(t *testing.T) {
 	w := newWorld(t)

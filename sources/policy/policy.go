@@ -12,6 +12,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/larder-cli/larder/sources"
@@ -56,6 +57,7 @@ type Rule struct {
 	Providers []sources.Pattern     // of Allow and Deny, or the one of Versions
 	Except    []sources.Pattern     // of MinAge
 	Age       time.Duration         // of MinAge; more than 0
+	Strict    bool                  // of MinAge: also for locked versions whose date no registry states
 	Matching  sources.Constraints   // of Versions
 	Text      string                // the value as written, for messages
 	Keys      []sources.TrustedKeys // of TrustedKeys; several for one provider are alternatives
@@ -76,6 +78,9 @@ func (r Rule) Value() string {
 		parts = []string{r.Text}
 		if len(r.Except) > 0 {
 			parts[0] += " except " + strings.Join(sources.Texts(r.Except), ", ")
+		}
+		if r.Strict {
+			parts = append(parts, "strict")
 		}
 	case Versions:
 		parts = []string{r.Text}
@@ -129,6 +134,7 @@ type Age struct {
 	Known   bool          // otherwise nothing is recorded about the version, and it doesn't become older
 	AtLeast time.Duration // 0 if it is unknown
 	Stated  bool          // the origin registry states when it was published; otherwise the time since it was seen here
+	Undated bool          // no registry that is asked states a date of any version of the provider
 }
 
 // A Policy is all rules of a run, in the order in which their files were read. A nil Policy allows everything.
@@ -136,6 +142,10 @@ type Policy struct {
 	Rules []Rule
 	Ages  Ages             // if nil, every version is new
 	Now   func() time.Time // for dates in messages; nil means time.Now
+
+	// Waived is called with each violation that AcceptLocked ignores. It may be nil.
+	Waived func(*Violation)
+	waived sync.Map // the releases of these
 }
 
 // rules returns all rules. The other methods use it, so that a nil Policy has none.
@@ -199,47 +209,93 @@ func (v *Violation) With() error {
 
 // CheckProvider returns a [Violation] if no version of a provider is allowed.
 func (p *Policy) CheckProvider(provider sources.Provider) error {
+	if found := p.ofProvider(provider); found != nil {
+		return found.With()
+	}
+	return nil
+}
+
+// ofProvider returns how a rule excludes all versions of a provider. It is nil if none does.
+func (p *Policy) ofProvider(provider sources.Provider) *Violation {
 	for _, r := range append(p.of(Deny, provider), p.of(Allow, provider)...) {
 		if matches(r.Providers, provider) == (r.Setting == Deny) {
-			return (&Violation{Rule: r, Provider: provider}).With()
+			return &Violation{Rule: r, Provider: provider}
 		}
 	}
 	return nil
 }
 
-// Check returns a [Violation] if a version of a provider is not allowed. Rules about ages use what Learn and See
+// Check returns a [Violation] if a version of a provider must not be chosen. Rules about ages use what Learn and See
 // have found out.
 func (p *Policy) Check(provider sources.Provider, v sources.Version) error {
-	if err := p.CheckProvider(provider); err != nil {
-		return err
+	if found := p.violation(provider, v); found != nil {
+		return found.With()
+	}
+	return nil
+}
+
+// CheckLocked is Check for the version that a lock file selects. Since when this machine knows it proves nothing. So if
+// a source vouches for it, and no dates are stated, only a strict rule about ages excludes it.
+func (p *Policy) CheckLocked(provider sources.Provider, v sources.Version) error {
+	if found := p.violation(provider, v); found != nil && !found.waivable() {
+		return found.With()
+	}
+	return nil
+}
+
+// AcceptLocked is CheckLocked for a version that is used. CheckPackage then accepts its packages.
+func (p *Policy) AcceptLocked(provider sources.Provider, v sources.Version) error {
+	if found := p.violation(provider, v); found != nil && found.waivable() {
+		if p.waived.Store(sources.Release{Provider: provider, Version: v}, true); p.Waived != nil {
+			p.Waived(found)
+		}
+	}
+	return p.CheckLocked(provider, v)
+}
+
+// CheckPackage is Check for a package of a version that was chosen, or that AcceptLocked has accepted.
+func (p *Policy) CheckPackage(provider sources.Provider, v sources.Version) error {
+	if p != nil {
+		if _, accepted := p.waived.Load(sources.Release{Provider: provider, Version: v}); accepted {
+			return nil
+		}
+	}
+	return p.Check(provider, v)
+}
+
+// violation returns how a rule excludes a version. It is nil if none does.
+func (p *Policy) violation(provider sources.Provider, v sources.Version) *Violation {
+	if found := p.ofProvider(provider); found != nil {
+		return found
 	}
 	for _, r := range p.of(Versions, provider) {
 		if !r.Matching.Contain(v) {
-			return (&Violation{Rule: r, Provider: provider, Version: v}).With()
+			return &Violation{Rule: r, Provider: provider, Version: v}
 		}
 	}
-	return p.checkAge(provider, v)
+	return p.tooYoung(provider, v)
 }
 
-// checkAge returns a [Violation] of the rule that allows the version last.
-func (p *Policy) checkAge(provider sources.Provider, v sources.Version) error {
+// tooYoung returns the violation of the rule that allows the version last.
+func (p *Policy) tooYoung(provider sources.Provider, v sources.Version) *Violation {
 	rules := p.of(MinAge, provider)
 	if len(rules) == 0 {
 		return nil
 	}
-	strictest := slices.MaxFunc(rules, func(a, b Rule) int { return cmp.Compare(a.Age, b.Age) })
-	found := &Violation{Rule: strictest, Provider: provider, Version: v}
+	found := &Violation{Provider: provider, Version: v}
 	if p.Ages != nil {
 		found.Age = p.Ages.Of(provider, v)
 	}
-	left := strictest.Age - found.Age.AtLeast
-	if left <= 0 {
+	rules = slices.DeleteFunc(rules, func(r Rule) bool { return r.Age <= found.Age.AtLeast })
+	if len(rules) == 0 {
 		return nil
 	}
+	found.Rule = slices.MaxFunc(rules, func(a, b Rule) int { return cmp.Compare(a.Age, b.Age) })
 	if found.Age.Known {
-		found.Until = p.now().Add(left)
+		found.Until = p.now().Add(found.Rule.Age - found.Age.AtLeast)
 	}
-	return found.With()
+	found.strict = slices.ContainsFunc(rules, func(r Rule) bool { return r.Strict })
+	return found
 }
 
 func (p *Policy) now() time.Time {

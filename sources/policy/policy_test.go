@@ -151,6 +151,50 @@ func TestLearn(t *testing.T) {
 	sourcetest.Equal(t, known["1.1.0"], 100*24*time.Hour)
 }
 
+// one is the age of every version.
+type one policy.Age
+
+func (one) Learn(context.Context, sources.Provider, ...sources.Version) error { return nil }
+func (one) See(context.Context, sources.Provider, sources.Listing)            {}
+func (o one) Of(sources.Provider, sources.Version) policy.Age                 { return policy.Age(o) }
+
+// A locked version passes a rule about ages only if it is known, no dates are stated, and no violated rule is strict. Only
+// a lock file makes it pass, and its packages only after that.
+func TestLocked(t *testing.T) {
+	day := 24 * time.Hour
+	rule := func(age time.Duration, strict bool) policy.Rule {
+		return policy.Rule{Setting: policy.MinAge, Age: age, Strict: strict}
+	}
+	undated := policy.Age{Known: true, AtLeast: 2 * day, Undated: true}
+	for _, tt := range []struct {
+		name  string
+		age   policy.Age
+		rules []policy.Rule
+		want  bool
+	}{
+		{"no dates are stated", undated, []policy.Rule{rule(7*day, false)}, true},
+		{"no source vouches for it", policy.Age{Undated: true}, []policy.Rule{rule(7*day, false)}, false},
+		{"other versions have dates", policy.Age{Known: true, AtLeast: 2 * day}, []policy.Rule{rule(7*day, false)}, false},
+		{"it has a date", policy.Age{Known: true, AtLeast: 2 * day, Stated: true}, []policy.Rule{rule(7*day, false)}, false},
+		{"strict", undated, []policy.Rule{rule(7*day, true)}, false},
+		{"one is strict", undated, []policy.Rule{rule(9*day, false), rule(7*day, true)}, false},
+		{"a strict one is met", undated, []policy.Rule{rule(7*day, false), rule(day, true)}, true},
+		{"another rule", undated, []policy.Rule{rule(7*day, false), {Setting: policy.Deny, Providers: patterns(t, "acme/*")}}, false},
+	} {
+		var waived []*policy.Violation
+		p := &policy.Policy{Rules: tt.rules, Ages: one(tt.age), Waived: func(v *policy.Violation) { waived = append(waived, v) }}
+		widget, v := provider(t, "acme/widget", sources.Terraform), version(t, "1.0.0")
+		sourcetest.Expect(t, p.CheckPackage(widget, v) != nil, "%s: the package passes before the lock file is asked", tt.name)
+		sourcetest.Equal(t, p.CheckLocked(widget, v) == nil, tt.want, tt.name)
+		sourcetest.Expect(t, p.CheckPackage(widget, v) != nil && len(waived) == 0, "%s: a question accepts it", tt.name)
+		sourcetest.Equal(t, p.AcceptLocked(widget, v) == nil, tt.want, tt.name)
+		sourcetest.Equal(t, p.CheckPackage(widget, v) == nil, tt.want, tt.name)
+		sourcetest.Equal(t, len(waived) == 1, tt.want, tt.name)
+		sourcetest.Expect(t, p.Check(widget, v) != nil, "%s: it can be chosen", tt.name)
+		sourcetest.Expect(t, p.CheckPackage(widget, version(t, "2.0.0")) != nil, "%s: another version passes", tt.name)
+	}
+}
+
 // A nil policy and one without rules allow everything, and nothing is about providers that are part of an engine.
 func TestNothingToCheck(t *testing.T) {
 	builtIn := provider(t, "terraform.io/builtin/terraform", sources.Terraform)
@@ -267,6 +311,7 @@ func TestRulesOnlyExclude(t *testing.T) {
 				rule.Providers, rule.Matching = some()[:1], constraints(t, pick("!= 1.0.0", ">= 1.1.0", "< 2.0.0", "~> 1.0"))
 			case policy.MinAge:
 				rule.Age, rule.Except = time.Duration(r.IntN(100)+1)*time.Hour, some()
+				rule.Strict = r.IntN(2) == 0
 			case policy.TrustedKeys:
 				rule.Keys = []sources.TrustedKeys{{Providers: some()[0], Keys: []sources.Fingerprint{"AB"}}}
 			case policy.Engines:
@@ -288,6 +333,9 @@ func TestRulesOnlyExclude(t *testing.T) {
 				for _, v := range versions {
 					if p.Check(at, version(t, v)) == nil {
 						all = append(all, address+" "+v)
+					}
+					if p.CheckLocked(at, version(t, v)) == nil {
+						all = append(all, "locked "+address+" "+v)
 					}
 				}
 			}
@@ -345,6 +393,7 @@ func TestRulesInWords(t *testing.T) {
 		{policy.Rule{Setting: policy.Versions, Providers: patterns(t, "acme/*"), Matching: constraints(t, "> 1"), Text: "> 1"}, "> 1", `the policy at /f:1 allows only versions "> 1"`},
 		{policy.Rule{Setting: policy.MinAge, Age: time.Hour, Text: "1h"}, "1h", "its age is unknown, and the policy at /f:1 requires 1h"},
 		{policy.Rule{Setting: policy.MinAge, Age: time.Hour, Text: "1h", Except: patterns(t, "other/*")}, "1h except other/*", "its age is unknown, and the policy at /f:1 requires 1h"},
+		{policy.Rule{Setting: policy.MinAge, Age: time.Hour, Text: "1h", Strict: true}, "1h, strict", "its age is unknown, and the policy at /f:1 requires 1h"},
 		{policy.Rule{Setting: policy.TrustedKeys, Keys: []sources.TrustedKeys{{Providers: patterns(t, "acme/*")[0], Keys: []sources.Fingerprint{key}}}}, "acme/* " + string(key), ""},
 		{policy.Rule{Setting: policy.RequireSigned}, "true", ""},
 		{policy.Rule{Setting: policy.Platforms, Platforms: []sources.Platform{{OS: "linux", Arch: "amd64"}, {OS: "darwin", Arch: "arm64"}}}, "linux_amd64, darwin_arm64", ""},

@@ -76,7 +76,7 @@ func (j Judge) Report(p sources.Provider, proof sources.Proof) sources.Report {
 // package doesn't meet the requirement. The checksums must contain the archive under its own name: a
 // signature under another name may be that of another release.
 func (j Judge) Check(id sources.PackageID, r sources.Report) error {
-	if err := j.Options.Policy.Check(id.Provider, id.Version); err != nil {
+	if err := j.Options.Policy.CheckPackage(id.Provider, id.Version); err != nil {
 		return err // with its hint
 	}
 	err := j.checkSigned(id, r)

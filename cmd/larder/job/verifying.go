@@ -102,6 +102,7 @@ func (v *Verifying) Check(ctx context.Context, m *site.Root) ([]report.Finding, 
 			refused := error(nil)
 			if kind == "" {
 				s.Report = m.Judge().Report(id.Provider, s.Proof) // other root modules share the store
+				_ = m.AcceptLocked(ctx, id.Provider, id.Version)  // Require refuses what this doesn't accept
 				refused = m.Require(ctx, []sources.Stored{s})
 			}
 			v.count(func() { v.add(s, kind, refused) })

@@ -3,7 +3,10 @@ package site
 import (
 	"context"
 	"errors"
+	"fmt"
+	"maps"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/larder-cli/larder/sources"
@@ -31,7 +34,7 @@ func (m *Root) ledger() (policy.Ages, error) {
 	if err != nil {
 		return nil, err
 	}
-	registry := age.Registry{Published: m.published, Asks: m.queriesOrigin}
+	registry := age.Registry{Published: m.published, Asks: m.queriesOrigin, Never: m.hasOnlyMirrors}
 	if m.Flags.Offline {
 		registry.Published = nil
 	}
@@ -51,9 +54,45 @@ func (m *Root) published(ctx context.Context, p sources.Provider) (map[sources.V
 		defer cancel()
 	}
 	times, err := m.origins().Published(limited, p)
+	if errors.Is(err, sources.ErrNotFound) && m.configuresItself() { // it may have sent wrong credentials
+		return nil, nil
+	}
 	if err != nil && !errors.Is(err, sources.ErrNotFound) && ctx.Err() == nil && m.First("ages of "+string(p.Host)) {
 		m.Output.Warn("registry %s: publication times are unknown: %v; the time since versions were first seen here applies",
 			p.Host, err)
 	}
 	return times, err
+}
+
+// noteWaived notes that a rule about ages doesn't apply to a locked version, for warnWaived.
+func (s *Site) noteWaived(v *policy.Violation) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.waived = append(s.waived, v)
+}
+
+// warnWaived warns once for each rule about the locked versions that [policy.Policy.AcceptLocked] has kept from it.
+func (s *Site) warnWaived() {
+	releases, rules := map[string][]string{}, map[string]policy.Rule{}
+	for _, v := range s.waived {
+		place := v.Rule.Place()
+		rules[place] = v.Rule
+		releases[place] = append(releases[place], s.Output.Name(v.Provider)+" "+v.Version.String())
+	}
+	for _, place := range slices.Sorted(maps.Keys(rules)) {
+		all := releases[place]
+		slices.Sort(all)
+		all = slices.Compact(all)
+		hint := fmt.Sprintf("to refuse locked versions, too, until they are old enough, write min_age %q { strict = true }",
+			rules[place].Text)
+		const text = "%s: locked, and no registry states an age, so the policy at %s doesn't require %s"
+		s.Output.WarnHint(hint, text, sources.JoinSome(all, 5, ", ", " and %d others"), place, rules[place].Text)
+	}
+}
+
+// hasOnlyMirrors reports whether the user's own configuration has only mirrors for a provider. Neither mirrors that
+// hide a registry because they exist, nor those that a flag or the checkout names, count.
+func (m *Root) hasOnlyMirrors(p sources.Provider) bool {
+	named := len(m.PluginDirs) > 0 || m.Flags.Place.Place != "" || m.configuresItself()
+	return !named && !m.Config.Implied && !m.direct(p)
 }

@@ -176,6 +176,11 @@ func (m *Root) queriesOrigin(ctx context.Context, p sources.Provider) bool {
 		_, hiding, err := m.implied(ctx)
 		return err == nil && hiding[p] == ""
 	}
+	return m.direct(p)
+}
+
+// direct reports whether a configured direct method has a provider.
+func (m *Root) direct(p sources.Provider) bool {
 	return slices.ContainsFunc(m.Config.Methods, func(method cliconfig.Method) bool {
 		return method.Kind == cliconfig.Direct && Applies(method, p)
 	})

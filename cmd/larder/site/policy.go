@@ -108,6 +108,27 @@ func (m *Root) CheckEngine(ctx context.Context, program, workDir, chdir string) 
 	return nil
 }
 
+// AcceptLocked returns a [policy.Violation] if the policy doesn't allow a locked version. If nothing is known about its
+// age, it first asks the sources whether the version exists, as an installation does.
+func (m *Root) AcceptLocked(ctx context.Context, p sources.Provider, v sources.Version) error {
+	if err := m.Policy.Learn(ctx, p, v); err != nil {
+		return err
+	}
+	err := m.Policy.AcceptLocked(p, v)
+	violation, _ := errors.AsType[*policy.Violation](err)
+	if violation == nil || violation.Rule.Setting != policy.MinAge || violation.Age.Known {
+		return err
+	}
+	source, sourceErr := m.Source(ctx)
+	if sourceErr != nil {
+		return err
+	}
+	if listing, listErr := source.Versions(ctx, p); listErr == nil {
+		m.Policy.See(ctx, p, listing)
+	}
+	return m.Policy.AcceptLocked(p, v)
+}
+
 // CheckSelected returns an error if the policy doesn't allow what replaces providers, or what the lock file selects.
 // Where a rule is about signatures, it checks the installed packages.
 func (m *Root) CheckSelected(ctx context.Context) error {
@@ -119,11 +140,7 @@ func (m *Root) CheckSelected(ctx context.Context) error {
 	}
 	var errs []error
 	for _, e := range m.Lock.Entries() {
-		err := m.Policy.Learn(ctx, e.Provider, e.Version)
-		if err == nil {
-			err = m.Policy.Check(e.Provider, e.Version)
-		}
-		errs = append(errs, sources.InPackage(PackageOf(e), err))
+		errs = append(errs, sources.InPackage(PackageOf(e), m.AcceptLocked(ctx, e.Provider, e.Version)))
 	}
 	if err := errors.Join(errs...); err != nil {
 		return err

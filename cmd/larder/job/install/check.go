@@ -291,9 +291,8 @@ func (k *checkedModule) allowed(ctx context.Context, p sources.Provider) bool {
 		}
 		k.add(f.About(p, sources.Version{}), k.declared(p))
 	case !isLocked:
-	case k.Policy.Learn(ctx, p, e.Version) != nil: // the run was interrupted
 	default:
-		if err := k.Policy.Check(p, e.Version); err != nil {
+		if err := k.AcceptLocked(ctx, p, e.Version); err != nil && ctx.Err() == nil {
 			f := errorFinding(p, e.Version, err)
 			f.Hints = slices.Insert(f.Hints, 0, k.Again("install --upgrade")+" chooses an allowed version, if there is one")
 			k.add(f, k.lockedAt(p))
