@@ -41,6 +41,9 @@ func (v *serving) Allowed(
 	if err := v.Policy.Learn(ctx, p, versions...); err != nil {
 		return nil, err
 	}
+	if v.upstream == nil && !v.CheckedOut(v.dir) { // the mirror has these versions; upstream notes what it lists itself
+		v.Policy.See(ctx, p, sources.Listing{Vouched: versions})
+	}
 	var first error
 	for _, version := range versions {
 		if err := v.Policy.Check(p, version); err == nil {
