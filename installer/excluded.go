@@ -2,6 +2,7 @@ package installer
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -44,23 +45,37 @@ func (j *job) ofProvider(err error) error {
 	return j.requiredBy(&sources.ProviderError{Provider: j.req.Provider, Err: err})
 }
 
+// AcceptLocked returns a [policy.Violation] if the policy doesn't allow the version that a lock file selects. If
+// nothing is known about its age, it lists the versions first, because a source may vouch for it.
+func AcceptLocked(
+	ctx context.Context, rules *policy.Policy, p sources.Provider, v sources.Version, list func() (sources.Listing, error),
+) error {
+	if err := rules.Learn(ctx, p, v); err != nil {
+		return err
+	}
+	err := rules.AcceptLocked(p, v)
+	found, _ := errors.AsType[*policy.Violation](err)
+	if found == nil || found.Rule.Setting != policy.MinAge || found.Age.Known {
+		return err
+	}
+	listing, listErr := list()
+	rules.See(ctx, p, listing) // with an error, what sources on this machine list
+	if err = rules.AcceptLocked(p, v); err != nil && acquire.UnlessNotFound(listErr) != nil {
+		err = fmt.Errorf("%w; its versions are unknown: %s", err, sources.Reason(listErr))
+	}
+	return err
+}
+
 // checkLockedVersion returns an error if the policy excludes the locked version. It names the newest version that
 // could be locked instead.
 func (j *job) checkLockedVersion(ctx context.Context) error {
-	v := j.locked.Version
-	if err := j.policy().Learn(ctx, j.req.Provider, v); err != nil {
+	v, list := j.locked.Version, func() (sources.Listing, error) { return j.versions(ctx) }
+	err := AcceptLocked(ctx, j.policy(), j.req.Provider, v, list)
+	if err == nil || ctx.Err() != nil {
 		return err
 	}
-	err := j.policy().AcceptLocked(j.req.Provider, v)
-	if err == nil {
-		return nil
-	}
-	if listing, listErr := j.versions(ctx); listErr == nil {
-		other, _, listErr := j.admitted(ctx, listing) // which notes that the version exists
-		if err = j.policy().AcceptLocked(j.req.Provider, v); err == nil {
-			return nil
-		}
-		if listErr == nil && len(other) > 0 {
+	if listing, listErr := list(); listErr == nil {
+		if other, _, listErr := j.admitted(ctx, listing); listErr == nil && len(other) > 0 {
 			err = sources.WithHint(err, "the newest version that is allowed is %s: --upgrade chooses it", other[0])
 		}
 	}

@@ -13,6 +13,9 @@ import (
 // does not exist there.
 var ErrNotFound = errors.New("not found")
 
+// ErrUndated matches the error of a registry that states for no version of a provider when it was published.
+var ErrUndated = errors.New("no publication times are stated")
+
 // ErrOffline matches the errors of a source on the network that was not queried,
 // because the network must not be used.
 var ErrOffline = errors.New("not requested: --offline")

@@ -107,59 +107,73 @@ func New(opts Options) *Ledger {
 // A Registry states when versions were published.
 type Registry struct {
 	// Published returns when versions were published, as the origin registry states it. The error matches
-	// [sources.ErrNotFound] if it states no dates. After another one, nothing is known. Nil means that no registry is
-	// asked.
+	// [sources.ErrUndated] if it states no dates. After another one, nothing is known. Nil means that no registry is
+	// asked now.
 	Published func(context.Context, sources.Provider) (map[sources.Version]time.Time, error)
 
 	// Asks reports whether the registry of a provider may be asked about it. Nil means that all may be.
 	Asks func(context.Context, sources.Provider) bool
 
-	// Never reports whether no registry is ever asked about a provider, because the user's own configuration has only
-	// mirrors for it. Nil means none.
-	Never func(sources.Provider) bool
+	// Mirrored reports whether no registry is ever asked about a provider, because the user has only mirrors for it. Nil
+	// means none.
+	Mirrored func(context.Context, sources.Provider) bool
 }
 
 // Ages are a ledger, with the registry of a root module.
 type Ages struct {
 	ledger   *Ledger
 	registry Registry
+	undated  *sync.Map // the providers without stated dates
 }
 
 var _ policy.Ages = Ages{}
 
 // With returns the ages of the ledger that learns from a registry.
-func (l *Ledger) With(r Registry) Ages { return Ages{l, r} }
+func (l *Ledger) With(r Registry) Ages { return Ages{l, r, new(sync.Map)} }
 
 // Learn implements [policy.Ages]. It asks the registry only if that hasn't stated when one of the versions was
 // published.
 func (a Ages) Learn(ctx context.Context, p sources.Provider, versions ...sources.Version) error {
-	l := a.ledger
-	if a.registry.Published == nil || l.stated(p, versions) || a.registry.Asks != nil && !a.registry.Asks(ctx, p) {
+	if a.ledger.stated(p, versions) {
 		return nil
 	}
-	_, err := l.asked.Get(ctx, question{p, l.opts.Now().Unix() / int64(askEvery/time.Second)}, func() (bool, error) {
+	none, err := a.ask(ctx, p)
+	if none && !a.ledger.dated(p) {
+		a.undated.Store(p, true)
+	} else {
+		a.undated.Delete(p)
+	}
+	return err
+}
+
+// ask learns from the registry, and reports whether no dates of a provider are stated.
+func (a Ages) ask(ctx context.Context, p sources.Provider) (none bool, err error) {
+	l := a.ledger
+	switch asks := a.registry.Asks == nil || a.registry.Asks(ctx, p); {
+	case !asks:
+		return a.registry.Mirrored != nil && a.registry.Mirrored(ctx, p), nil
+	case a.registry.Published == nil:
+		_, none = l.of(p, noVersion)
+		return none, nil
+	}
+	return l.asked.Get(ctx, question{p, l.opts.Now().Unix() / int64(askEvery/time.Second)}, func() (bool, error) {
 		times, err := a.registry.Published(ctx, p)
-		dates := map[string]date{anyVersion: {Published: 1}}
-		switch {
-		case errors.Is(err, sources.ErrNotFound) && !statesDates(p.Host):
-			dates[anyVersion] = date{Seen: 1}
-		case err != nil:
-			return false, context.Cause(ctx) // nil otherwise: the time since the versions were first seen applies
-		case len(times) == 0:
-			return true, nil
+		dates, none := map[string]date{}, errors.Is(err, sources.ErrUndated) && !statesDates(p.Host)
+		if none {
+			dates[noVersion] = date{Seen: 1}
+		} else {
+			l.forget(p, noVersion)
 		}
 		for v, at := range times {
 			dates[v.String()] = date{Published: at.Unix()}
 		}
 		l.note(ctx, p, dates)
-		return true, nil
+		return none, context.Cause(ctx) // without an answer, the time since the versions were first seen applies
 	})
-	return err
 }
 
-// anyVersion is the entry of a provider that has no time. It says whether its registry has ever stated a date of a
-// version, or was asked and has not.
-const anyVersion = "*"
+// noVersion is the entry of a provider whose registry has stated no dates when it was asked the last time.
+const noVersion = "-"
 
 // statesDates reports whether a registry is known to state dates. If it has no document about a provider, that is late.
 func statesDates(h sources.Host) bool {
@@ -184,15 +198,14 @@ func (a Ages) Of(p sources.Provider, v sources.Version) policy.Age {
 	if !known {
 		return policy.Age{}
 	}
-	any, asked := l.of(p, anyVersion)
-	never := a.registry.Never != nil && a.registry.Never(p)
+	_, undated := a.undated.Load(p)
 	since := d.Published
 	if since == 0 {
 		since = d.Seen
 	}
 	return policy.Age{
 		Known: true, AtLeast: max(0, l.opts.Now().Sub(time.Unix(since, 0))), Stated: d.Published != 0,
-		Undated: any.Published == 0 && (asked || never),
+		Undated: undated,
 	}
 }
 
@@ -211,6 +224,29 @@ func (l *Ledger) stated(p sources.Provider, versions []sources.Version) bool {
 		d, _ := l.of(p, v.String())
 		return d.Published == 0
 	})
+}
+
+// dated reports whether the registry has ever stated the date of a version of the provider.
+func (l *Ledger) dated(p sources.Provider) bool {
+	for _, ledger := range []*store.Ledger[date]{l.dates, l.extra} {
+		all, _ := ledger.All(p)
+		for _, d := range all {
+			if d.Published != 0 {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// forget removes an entry of a provider.
+func (l *Ledger) forget(p sources.Provider, entry string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if _, known := l.of(p, entry); known {
+		l.dates.Remove(p, entry)
+		l.changed = true
+	}
 }
 
 // note records dates of a provider's versions.

@@ -113,46 +113,58 @@ func TestAge(t *testing.T) {
 	w.expect("3.0.0", published(3*day))
 }
 
-// No dates are stated if the registry was asked and has none for any version, or is never asked. Once it has stated
-// one, it may be late with others.
+// No dates are stated if the registry was asked and has none for any version, or if the user has only mirrors. Offline,
+// its last answer counts. Once it has stated one, it may be late with others.
 func TestUndated(t *testing.T) {
-	never := func(yes bool) func(sources.Provider) bool { return func(sources.Provider) bool { return yes } }
-	absent := fmt.Errorf("%w: dates", sources.ErrNotFound)
+	const offline, mirrors = "offline", "mirrors"
+	absent, failed := fmt.Errorf("%w: 404", sources.ErrUndated), errors.New("no answer")
+	dates := map[string]int{"0.9.0": 30}
 	for _, tt := range []struct {
-		address string
-		never   bool
-		answers []any // errors, or dates of versions
-		want    bool
+		host string
+		runs []any // offline, mirrors, or what the registry answers: an error, or dates of versions
+		want bool  // in the last of them
 	}{
-		{"example.com/acme/widget", false, nil, false},
-		{"example.com/acme/widget", true, nil, true},
-		{"example.com/acme/widget", false, []any{absent}, true},
-		{"example.com/acme/widget", false, []any{errors.New("no answer")}, false},
-		{"example.com/acme/widget", false, []any{absent, errors.New("no answer")}, true},
-		{"example.com/acme/widget", false, []any{map[string]int{"0.9.0": 30}}, false},
-		{"example.com/acme/widget", false, []any{absent, map[string]int{"0.9.0": 30}}, false},
-		{"example.com/acme/widget", true, []any{map[string]int{"0.9.0": 30}, absent}, false},
-		{"registry.opentofu.org/acme/widget", false, []any{absent}, false},
-		{"registry.opentofu.org./acme/widget", false, []any{absent}, false},
-		{"registry.terraform.io:8443/acme/widget", false, []any{absent}, false},
+		{"example.com", []any{offline}, false},
+		{"example.com", []any{mirrors}, true},
+		{"example.com", []any{absent}, true},
+		{"example.com", []any{absent, offline}, true},
+		{"example.com", []any{failed}, false},
+		{"example.com", []any{absent, failed}, false},
+		{"example.com", []any{absent, failed, offline}, false},
+		{"example.com", []any{dates}, false},
+		{"example.com", []any{dates, absent}, false},
+		{"example.com", []any{dates, mirrors}, false},
+		{"example.com", []any{absent, dates, offline}, false},
+		{"registry.opentofu.org", []any{absent}, false},
+		{"registry.opentofu.org.", []any{absent}, false},
+		{"registry.terraform.io:8443", []any{absent}, false},
+		{"registry.terraform.io", []any{mirrors}, true},
 	} {
-		w, p, one := newWorld(t), sourcetest.Address(t, tt.address), parse(t, "1.0.0")
-		for _, answer := range tt.answers {
+		w, p, one, got := newWorld(t), sourcetest.Address(t, tt.host+"/acme/widget"), parse(t, "1.0.0"), false
+		for _, run := range tt.runs {
 			w.now = w.now.Add(2 * time.Hour)
-			l := w.ledger()
-			sourcetest.Check(t, l.With(age.Registry{Published: func(context.Context, sources.Provider) (map[sources.Version]time.Time, error) {
-				if err, failed := answer.(error); failed {
+			registry := age.Registry{Published: func(context.Context, sources.Provider) (map[sources.Version]time.Time, error) {
+				if err, failed := run.(error); failed {
 					return nil, err
 				}
-				w.state(answer.(map[string]int))
+				w.state(run.(map[string]int))
 				return w.published, nil
-			}}).Learn(t.Context(), p, one...))
+			}}
+			is := func(context.Context, sources.Provider) bool { return run == mirrors }
+			switch run {
+			case offline:
+				registry.Published = nil
+			case mirrors:
+				registry.Asks, registry.Mirrored = func(context.Context, sources.Provider) bool { return false }, is
+			}
+			l := w.ledger()
+			ages := l.With(registry)
+			sourcetest.Check(t, ages.Learn(t.Context(), p, one...))
+			ages.See(t.Context(), p, sources.Listing{Vouched: one})
+			got = ages.Of(p, one[0]).Undated
 			l.Close()
 		}
-		l := w.ledger()
-		l.With(age.Registry{}).See(t.Context(), p, sources.Listing{Vouched: one})
-		sourcetest.Equal(t, l.With(age.Registry{Never: never(tt.never)}).Of(p, one[0]).Undated, tt.want, fmt.Sprint(tt))
-		l.Close()
+		sourcetest.Equal(t, got, tt.want, fmt.Sprint(tt))
 	}
 }
 

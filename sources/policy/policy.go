@@ -143,9 +143,35 @@ type Policy struct {
 	Ages  Ages             // if nil, every version is new
 	Now   func() time.Time // for dates in messages; nil means time.Now
 
-	// Waived is called with each violation that AcceptLocked ignores. It may be nil.
-	Waived func(*Violation)
-	waived sync.Map // the releases of these
+	Accepted *Accepted // what AcceptLocked accepts; nil means nothing more than CheckLocked
+}
+
+// Accepted are the locked versions that the policies of a run have accepted although they may be too young.
+type Accepted struct {
+	mu  sync.Mutex
+	all map[sources.Release]*Violation
+}
+
+// All returns how each of the versions violates a rule.
+func (a *Accepted) All() []*Violation {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return slices.Collect(maps.Values(a.all))
+}
+
+func (a *Accepted) add(v *Violation) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.all == nil {
+		a.all = map[sources.Release]*Violation{}
+	}
+	a.all[sources.Release{Provider: v.Provider, Version: v.Version}] = v
+}
+
+func (a *Accepted) has(r sources.Release) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.all[r] != nil
 }
 
 // rules returns all rules. The other methods use it, so that a nil Policy has none.
@@ -195,8 +221,11 @@ func (p *Policy) young(provider sources.Provider, versions []sources.Version) []
 	})
 }
 
-// With returns the violation as an error with its hints.
+// With returns the violation as an error with its hints. It is nil for nil.
 func (v *Violation) With() error {
+	if v == nil {
+		return nil
+	}
 	err := sources.WithLastHint(v, "%s", v.Hint())
 	if v.Rule.Setting == MinAge && !v.Age.Known {
 		err = sources.WithHint(err, "an age begins when a registry, or a mirror outside of the checkout, lists the version")
@@ -209,10 +238,7 @@ func (v *Violation) With() error {
 
 // CheckProvider returns a [Violation] if no version of a provider is allowed.
 func (p *Policy) CheckProvider(provider sources.Provider) error {
-	if found := p.ofProvider(provider); found != nil {
-		return found.With()
-	}
-	return nil
+	return p.ofProvider(provider).With()
 }
 
 // ofProvider returns how a rule excludes all versions of a provider. It is nil if none does.
@@ -228,43 +254,33 @@ func (p *Policy) ofProvider(provider sources.Provider) *Violation {
 // Check returns a [Violation] if a version of a provider must not be chosen. Rules about ages use what Learn and See
 // have found out.
 func (p *Policy) Check(provider sources.Provider, v sources.Version) error {
-	if found := p.violation(provider, v); found != nil {
-		return found.With()
-	}
-	return nil
+	return p.violation(provider, v, false).With()
 }
 
 // CheckLocked is Check for the version that a lock file selects. Since when this machine knows it proves nothing. So if
 // a source vouches for it, and no dates are stated, only a strict rule about ages excludes it.
 func (p *Policy) CheckLocked(provider sources.Provider, v sources.Version) error {
-	if found := p.violation(provider, v); found != nil && !found.waivable() {
-		return found.With()
-	}
-	return nil
+	return p.violation(provider, v, true).With()
 }
 
 // AcceptLocked is CheckLocked for a version that is used. CheckPackage then accepts its packages.
 func (p *Policy) AcceptLocked(provider sources.Provider, v sources.Version) error {
-	if found := p.violation(provider, v); found != nil && found.waivable() {
-		if p.waived.Store(sources.Release{Provider: provider, Version: v}, true); p.Waived != nil {
-			p.Waived(found)
-		}
+	err := p.CheckLocked(provider, v)
+	if ignored := p.violation(provider, v, false); err == nil && ignored != nil && p.Accepted != nil {
+		p.Accepted.add(ignored)
 	}
-	return p.CheckLocked(provider, v)
+	return err
 }
 
-// CheckPackage is Check for a package of a version that was chosen, or that AcceptLocked has accepted.
+// CheckPackage is Check for a package of a version that was chosen, or CheckLocked for one that AcceptLocked of any
+// policy of the run has accepted.
 func (p *Policy) CheckPackage(provider sources.Provider, v sources.Version) error {
-	if p != nil {
-		if _, accepted := p.waived.Load(sources.Release{Provider: provider, Version: v}); accepted {
-			return nil
-		}
-	}
-	return p.Check(provider, v)
+	accepted := p != nil && p.Accepted != nil && p.Accepted.has(sources.Release{Provider: provider, Version: v})
+	return p.violation(provider, v, accepted).With()
 }
 
-// violation returns how a rule excludes a version. It is nil if none does.
-func (p *Policy) violation(provider sources.Provider, v sources.Version) *Violation {
+// violation returns how a rule excludes a version, which a lock file may select. It is nil if none does.
+func (p *Policy) violation(provider sources.Provider, v sources.Version, locked bool) *Violation {
 	if found := p.ofProvider(provider); found != nil {
 		return found
 	}
@@ -273,11 +289,11 @@ func (p *Policy) violation(provider sources.Provider, v sources.Version) *Violat
 			return &Violation{Rule: r, Provider: provider, Version: v}
 		}
 	}
-	return p.tooYoung(provider, v)
+	return p.tooYoung(provider, v, locked)
 }
 
 // tooYoung returns the violation of the rule that allows the version last.
-func (p *Policy) tooYoung(provider sources.Provider, v sources.Version) *Violation {
+func (p *Policy) tooYoung(provider sources.Provider, v sources.Version, locked bool) *Violation {
 	rules := p.of(MinAge, provider)
 	if len(rules) == 0 {
 		return nil
@@ -286,7 +302,8 @@ func (p *Policy) tooYoung(provider sources.Provider, v sources.Version) *Violati
 	if p.Ages != nil {
 		found.Age = p.Ages.Of(provider, v)
 	}
-	rules = slices.DeleteFunc(rules, func(r Rule) bool { return r.Age <= found.Age.AtLeast })
+	locked = locked && found.Age.Known && found.Age.Undated && !found.Age.Stated
+	rules = slices.DeleteFunc(rules, func(r Rule) bool { return r.Age <= found.Age.AtLeast || locked && !r.Strict })
 	if len(rules) == 0 {
 		return nil
 	}
@@ -294,7 +311,6 @@ func (p *Policy) tooYoung(provider sources.Provider, v sources.Version) *Violati
 	if found.Age.Known {
 		found.Until = p.now().Add(found.Rule.Age - found.Age.AtLeast)
 	}
-	found.strict = slices.ContainsFunc(rules, func(r Rule) bool { return r.Strict })
 	return found
 }
 

@@ -181,18 +181,22 @@ func TestLocked(t *testing.T) {
 		{"a strict one is met", undated, []policy.Rule{rule(7*day, false), rule(day, true)}, true},
 		{"another rule", undated, []policy.Rule{rule(7*day, false), {Setting: policy.Deny, Providers: patterns(t, "acme/*")}}, false},
 	} {
-		var waived []*policy.Violation
-		p := &policy.Policy{Rules: tt.rules, Ages: one(tt.age), Waived: func(v *policy.Violation) { waived = append(waived, v) }}
+		p := &policy.Policy{Rules: tt.rules, Ages: one(tt.age), Accepted: new(policy.Accepted)}
 		widget, v := provider(t, "acme/widget", sources.Terraform), version(t, "1.0.0")
 		sourcetest.Expect(t, p.CheckPackage(widget, v) != nil, "%s: the package passes before the lock file is asked", tt.name)
 		sourcetest.Equal(t, p.CheckLocked(widget, v) == nil, tt.want, tt.name)
-		sourcetest.Expect(t, p.CheckPackage(widget, v) != nil && len(waived) == 0, "%s: a question accepts it", tt.name)
+		sourcetest.Expect(t, p.CheckPackage(widget, v) != nil && len(p.Accepted.All()) == 0, "%s: a question accepts it", tt.name)
 		sourcetest.Equal(t, p.AcceptLocked(widget, v) == nil, tt.want, tt.name)
 		sourcetest.Equal(t, p.CheckPackage(widget, v) == nil, tt.want, tt.name)
-		sourcetest.Equal(t, len(waived) == 1, tt.want, tt.name)
+		sourcetest.Equal(t, len(p.Accepted.All()) == 1, tt.want, tt.name)
 		sourcetest.Expect(t, p.Check(widget, v) != nil, "%s: it can be chosen", tt.name)
 		sourcetest.Expect(t, p.CheckPackage(widget, version(t, "2.0.0")) != nil, "%s: another version passes", tt.name)
+		other := &policy.Policy{Rules: append(tt.rules, rule(3*day, true)), Ages: p.Ages, Accepted: p.Accepted}
+		sourcetest.Expect(t, other.CheckPackage(widget, v) != nil, "%s: a stricter policy of the run accepts it", tt.name)
 	}
+	strict := &policy.Policy{Rules: []policy.Rule{rule(7*day, false), rule(3*day, true)}, Ages: one(undated)}
+	found, _ := errors.AsType[*policy.Violation](strict.CheckLocked(provider(t, "acme/widget", sources.Terraform), version(t, "1.0.0")))
+	sourcetest.Equal(t, found.Rule.Age, 3*day)
 }
 
 // A nil policy and one without rules allow everything, and nothing is about providers that are part of an engine.

@@ -17,13 +17,7 @@ type Violation struct {
 	Age      Age             // of MinAge
 	Until    time.Time       // of MinAge: when it will be allowed, if the clock is right; zero if its age is unknown
 	Override bool            // a development override or a running program replaces the provider
-	strict   bool            // of MinAge: one of the violated rules is
 	Err      error           // what is wrong with the signature; nil if the rule is not about signatures
-}
-
-// waivable reports whether the violation doesn't exclude a locked version.
-func (v *Violation) waivable() bool {
-	return v.Rule.Setting == MinAge && !v.strict && v.Age.Known && v.Age.Undated && !v.Age.Stated
 }
 
 func (v *Violation) Unwrap() error { return v.Err }

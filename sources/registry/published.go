@@ -27,7 +27,7 @@ const (
 var tofuDocuments = &url.URL{Scheme: "https", Host: "api.opentofu.org"}
 
 // Published returns when p's versions were published, as p's registry states it over TLS. Versions whose time isn't
-// stated are left out. If the registry states no times, the error matches [sources.ErrNotFound].
+// stated are left out. If the registry has no document with times, the error matches [sources.ErrUndated].
 func (r *Registry) Published(ctx context.Context, p sources.Provider) (map[sources.Version]time.Time, error) {
 	request, err := r.publishedAt(ctx, p)
 	if err != nil {
@@ -39,23 +39,17 @@ func (r *Registry) Published(ctx context.Context, p sources.Provider) (map[sourc
 		return nil
 	}
 	doc, err := r.client.Document(ctx, request)
-	if err != nil {
-		return nil, unstated(err)
-	}
-	if doc.URL.Scheme != "https" || len(times) == 0 {
-		return nil, fmt.Errorf("%w: publication times", sources.ErrNotFound)
+	switch status := (*fetch.StatusError)(nil); {
+	case errors.As(err, &status) && (status.Code == http.StatusNotFound || status.Code == http.StatusGone):
+		return nil, fmt.Errorf("%w: %w", sources.ErrUndated, err)
+	case err != nil:
+		return nil, err
+	case doc.URL.Scheme != "https":
+		return nil, fmt.Errorf("%s: no TLS", doc.URL)
+	case len(times) == 0: // a login page, or a fault
+		return nil, fmt.Errorf("%s: no publication times in the document", doc.URL)
 	}
 	return times, nil
-}
-
-// unstated makes a refusal of the server match [sources.ErrNotFound]: it doesn't have the document.
-func unstated(err error) error {
-	var status *fetch.StatusError
-	if errors.As(err, &status) && status.Code >= 400 && status.Code < 500 &&
-		status.Code != http.StatusTooManyRequests && status.Code != http.StatusRequestTimeout {
-		return fmt.Errorf("%w: %w", sources.ErrNotFound, err)
-	}
-	return err
 }
 
 // publishedAt returns the request for the document with p's publication times.
@@ -65,7 +59,7 @@ func (r *Registry) publishedAt(ctx context.Context, p sources.Provider) (request
 		return request, err
 	}
 	if base.Scheme != "https" {
-		return request, fmt.Errorf("%w: a registry without TLS", sources.ErrNotFound)
+		return request, fmt.Errorf("%s: no TLS", base)
 	}
 	at, own := &url.URL{Scheme: base.Scheme, Host: base.Host}, true
 	if p.Host == sources.OpenTofu.DefaultHost() {

@@ -110,12 +110,15 @@ func item(version, published string) string {
 	return fmt.Sprintf(`{"type": "provider-versions", "attributes": {"version": %q, "published-at": %q}}`, version, published)
 }
 
-// Times don't matter enough to try often.
+// Times don't matter enough to try often. Only a registry that doesn't have the document states none.
 func TestPublishedFailures(t *testing.T) {
-	for text, notStated := range map[string]bool{"404": true, "403": true, "400": true, "499": true, "500": false, "429": false, "408": false} {
+	for text, undated := range map[string]bool{
+		"404": true, "410": true, "401": false, "403": false, "400": false, "500": false, "429": false, "408": false, "<html>": false, "{}": false,
+		`{"included": []}`: false,
+	} {
 		n := &network{date: now, answers: answers{wellKnown: services, timesURL: text}}
 		_, err := n.registry(registry.Options{}).Published(t.Context(), provider(t, "example.com/acme/widget"))
-		sourcetest.Expect(t, err != nil && errors.Is(err, sources.ErrNotFound) == notStated, "%s: got %v", text, err)
+		sourcetest.Expect(t, err != nil && errors.Is(err, sources.ErrUndated) == undated, "%s: got %v", text, err)
 		sourcetest.Expect(t, len(n.asked) <= 3, "%s: asked %d times", text, len(n.asked))
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 
@@ -157,6 +158,9 @@ func SuppliedBy(m *site.Root) string {
 	key := append([]string{string(m.Config.Engine), m.CacheRoot()}, m.Config.MirrorDirs()...) // the rest is the same
 	for _, rule := range m.Policy.From(policy.Repository) {
 		key = append(key, rule.Place())
+	}
+	if m.Policy.Has(policy.MinAge) { // what the sources of a checkout list doesn't count
+		key = append(key, strconv.FormatBool(m.ConfiguresItself()))
 	}
 	return strings.Join(key, "\x00")
 }

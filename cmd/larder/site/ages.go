@@ -1,14 +1,14 @@
 package site
 
 import (
+	"cmp"
 	"context"
 	"errors"
-	"fmt"
-	"maps"
 	"path/filepath"
 	"slices"
 	"time"
 
+	"github.com/larder-cli/larder/cmd/larder/report"
 	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/age"
 	"github.com/larder-cli/larder/sources/policy"
@@ -34,7 +34,7 @@ func (m *Root) ledger() (policy.Ages, error) {
 	if err != nil {
 		return nil, err
 	}
-	registry := age.Registry{Published: m.published, Asks: m.queriesOrigin, Never: m.hasOnlyMirrors}
+	registry := age.Registry{Published: m.published, Asks: m.asksForDates, Mirrored: m.hasOnlyMirrors}
 	if m.Flags.Offline {
 		registry.Published = nil
 	}
@@ -44,9 +44,6 @@ func (m *Root) ledger() (policy.Ages, error) {
 // published returns when versions were published, as the origin registry states it. It warns once about a registry
 // that doesn't answer.
 func (m *Root) published(ctx context.Context, p sources.Provider) (map[sources.Version]time.Time, error) {
-	if m.Config.Hosts[p.Host] != nil && m.configuresItself() {
-		return nil, nil
-	}
 	limited := ctx
 	if m.asks {
 		var cancel context.CancelFunc
@@ -54,45 +51,47 @@ func (m *Root) published(ctx context.Context, p sources.Provider) (map[sources.V
 		defer cancel()
 	}
 	times, err := m.origins().Published(limited, p)
-	if errors.Is(err, sources.ErrNotFound) && m.configuresItself() { // it may have sent wrong credentials
-		return nil, nil
-	}
-	if err != nil && !errors.Is(err, sources.ErrNotFound) && ctx.Err() == nil && m.First("ages of "+string(p.Host)) {
+	if err != nil && !errors.Is(err, sources.ErrUndated) && ctx.Err() == nil && m.First("ages of "+string(p.Host)) {
 		m.Output.Warn("registry %s: publication times are unknown: %v; the time since versions were first seen here applies",
 			p.Host, err)
 	}
 	return times, err
 }
 
-// noteWaived notes that a rule about ages doesn't apply to a locked version, for warnWaived.
-func (s *Site) noteWaived(v *policy.Violation) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.waived = append(s.waived, v)
+// asksForDates reports whether the origin registry may state the dates of a provider: the installation methods query
+// it, and the checkout neither redirects it nor may send wrong credentials.
+func (m *Root) asksForDates(ctx context.Context, p sources.Provider) bool {
+	return m.queriesOrigin(ctx, p) && (m.Config.Hosts[p.Host] == nil || !m.ConfiguresItself())
 }
 
-// warnWaived warns once for each rule about the locked versions that [policy.Policy.AcceptLocked] has kept from it.
-func (s *Site) warnWaived() {
-	releases, rules := map[string][]string{}, map[string]policy.Rule{}
-	for _, v := range s.waived {
-		place := v.Rule.Place()
-		rules[place] = v.Rule
-		releases[place] = append(releases[place], s.Output.Name(v.Provider)+" "+v.Version.String())
+// hasOnlyMirrors reports whether the user has only mirrors for a provider. What a checkout has or names doesn't count.
+func (m *Root) hasOnlyMirrors(ctx context.Context, p sources.Provider) bool {
+	switch {
+	case m.Flags.Place.Place != "" || m.ConfiguresItself():
+		return false
+	case len(m.PluginDirs) > 0:
+		return !slices.ContainsFunc(m.PluginDirs, m.CheckedOut)
+	case m.Config.Implied:
+		_, hiding, err := m.implied(ctx)
+		return err == nil && hiding[p] != "" && !m.CheckedOut(hiding[p])
 	}
-	for _, place := range slices.Sorted(maps.Keys(rules)) {
-		all := releases[place]
-		slices.Sort(all)
-		all = slices.Compact(all)
-		hint := fmt.Sprintf("to refuse locked versions, too, until they are old enough, write min_age %q { strict = true }",
-			rules[place].Text)
-		const text = "%s: locked, and no registry states an age, so the policy at %s doesn't require %s"
-		s.Output.WarnHint(hint, text, sources.JoinSome(all, 5, ", ", " and %d others"), place, rules[place].Text)
-	}
+	return !m.direct(p)
 }
 
-// hasOnlyMirrors reports whether the user's own configuration has only mirrors for a provider. Neither mirrors that
-// hide a registry because they exist, nor those that a flag or the checkout names, count.
-func (m *Root) hasOnlyMirrors(p sources.Provider) bool {
-	named := len(m.PluginDirs) > 0 || m.Flags.Place.Place != "" || m.configuresItself()
-	return !named && !m.Config.Implied && !m.direct(p)
+// warnAccepted warns once for each rule about the locked versions that [policy.Policy.AcceptLocked] has kept from it.
+func (s *Site) warnAccepted() {
+	violations := s.accepted.All()
+	slices.SortFunc(violations, func(a, b *policy.Violation) int {
+		return cmp.Or(a.Provider.Compare(b.Provider), a.Version.Compare(b.Version))
+	})
+	for _, same := range report.GroupBy(violations, func(v *policy.Violation) string { return v.Rule.Place() }) {
+		var all []string
+		for _, v := range same {
+			all = append(all, s.Output.Name(v.Provider)+" "+v.Version.String())
+		}
+		rule := same[0].Rule
+		const text = "%s: no date is stated, so the policy at %s doesn't require %s of locked and stored versions"
+		const hint = "to hold these to the time since they were first seen here, add strict = true to that min_age"
+		s.Output.WarnHint(hint, text, sources.JoinSome(all, 5, ", ", " and %d others"), rule.Place(), rule.Text)
+	}
 }

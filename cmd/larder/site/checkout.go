@@ -48,9 +48,9 @@ func (m *Root) CheckedOut(path string) bool {
 	})
 }
 
-// configuresItself reports whether the checkout has a CLI configuration that is used for it. It then chooses the
+// ConfiguresItself reports whether the checkout has a CLI configuration that is used for it. It then chooses the
 // servers, so these can't say what has existed for how long.
-func (m *Root) configuresItself() bool {
+func (m *Root) ConfiguresItself() bool {
 	return slices.ContainsFunc(m.Config.InputFiles(), func(f cliconfig.Input) bool {
 		return f.By != "" && f.WasRead() && m.CheckedOut(f.Name) // those at usual paths are the user's
 	})

@@ -47,6 +47,9 @@ func (m *Root) Methods(ctx context.Context) (methods []sources.Method, err error
 	}
 	if m.Config.Implied && len(m.PluginDirs) == 0 {
 		methods, m.Hiding, err = m.implied(ctx)
+		if err == nil && len(m.Config.Hosts) > 0 && m.ConfiguresItself() {
+			methods[len(methods)-1].Checkout = true // what a redirected registry lists proves nothing
+		}
 		return methods, err
 	}
 	for _, dir := range m.PluginDirs {
@@ -55,7 +58,7 @@ func (m *Root) Methods(ctx context.Context) (methods []sources.Method, err error
 	if methods != nil {
 		return methods, nil
 	}
-	configured := m.Policy.Has(policy.MinAge) && m.configuresItself()
+	configured := m.Policy.Has(policy.MinAge) && m.ConfiguresItself()
 	for _, method := range m.Config.Methods {
 		source, err := m.method(method)
 		if err != nil {

@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	"github.com/larder-cli/larder/cliconfig"
+	"github.com/larder-cli/larder/installer"
 	"github.com/larder-cli/larder/installer/lockfile"
 	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/policy"
@@ -108,25 +109,15 @@ func (m *Root) CheckEngine(ctx context.Context, program, workDir, chdir string) 
 	return nil
 }
 
-// AcceptLocked returns a [policy.Violation] if the policy doesn't allow a locked version. If nothing is known about its
-// age, it first asks the sources whether the version exists, as an installation does.
+// AcceptLocked is [installer.AcceptLocked] for the sources of the root module.
 func (m *Root) AcceptLocked(ctx context.Context, p sources.Provider, v sources.Version) error {
-	if err := m.Policy.Learn(ctx, p, v); err != nil {
-		return err
-	}
-	err := m.Policy.AcceptLocked(p, v)
-	violation, _ := errors.AsType[*policy.Violation](err)
-	if violation == nil || violation.Rule.Setting != policy.MinAge || violation.Age.Known {
-		return err
-	}
-	source, sourceErr := m.Source(ctx)
-	if sourceErr != nil {
-		return err
-	}
-	if listing, listErr := source.Versions(ctx, p); listErr == nil {
-		m.Policy.See(ctx, p, listing)
-	}
-	return m.Policy.AcceptLocked(p, v)
+	return installer.AcceptLocked(ctx, m.Policy, p, v, func() (sources.Listing, error) {
+		source, err := m.Source(ctx)
+		if err != nil {
+			return sources.Listing{}, err
+		}
+		return source.Versions(ctx, p)
+	})
 }
 
 // CheckSelected returns an error if the policy doesn't allow what replaces providers, or what the lock file selects.

@@ -89,12 +89,12 @@ type Site struct {
 
 	keys sources.Memo[string, seal.Key] // by secret or directory
 
-	Signers signerLog // of the packages of the command
+	Signers  signerLog       // of the packages of the command
+	accepted policy.Accepted // locked versions that may be too young
 
 	mu      sync.Mutex
 	opened  []*cachedir.Dir // closed at the end
 	ledgers []*age.Ledger   // the same
-	waived  []*policy.Violation
 }
 
 // ErrNoPlace is returned by commands that use the plugin cache if no directory for it is
@@ -167,7 +167,7 @@ func Open(machine cliconfig.Machine, dir string, opts Options, out *report.Outpu
 	s := &Site{Output: out, Machine: machine, WorkDir: dir, Flags: opts, slots: acquire.NewSlots(opts.Jobs)}
 	out.AtLast(s.hintEngine)
 	out.AtLast(s.warnUselessGlobs)
-	out.AtLast(s.warnWaived)
+	out.AtLast(s.warnAccepted)
 	for _, e := range opts.Engines {
 		out.For(e)
 	}
@@ -256,7 +256,7 @@ func (s *Site) RootFor(ctx context.Context, engine sources.Engine, path string, 
 	m.Config, m.Client = all.Config.At(dir), all.Client
 	if m.Policy, err = s.PolicyFor(dir, m.Config); err == nil && m.Policy.Has(policy.MinAge) {
 		m.Policy.Ages, err = m.ledger()
-		m.Policy.Waived = s.noteWaived
+		m.Policy.Accepted = &s.accepted
 	}
 	return m, err
 }

@@ -103,6 +103,17 @@ func (m *Root) Accept(ctx context.Context, packages []sources.Stored) error {
 	return errors.Join(m.Require(ctx, packages), m.UnusedKeys())
 }
 
+// AcceptKept is [Root.Accept] for the packages of a store of the user, whose versions are as good as locked.
+func (m *Root) AcceptKept(ctx context.Context, packages []sources.Stored) error {
+	for _, s := range packages {
+		if err := m.Policy.Learn(ctx, s.ID.Provider, s.ID.Version); err != nil {
+			return err
+		}
+		_ = m.Policy.AcceptLocked(s.ID.Provider, s.ID.Version) // Accept refuses what this doesn't accept
+	}
+	return m.Accept(ctx, packages)
+}
+
 // The kinds of problems with trust.
 const (
 	notAllowed store.Kind = "not allowed"

@@ -168,7 +168,7 @@ type verified struct {
 // error for them. Unread is why a part of a place couldn't be verified.
 func (v verified) tell(ctx context.Context, unread error) error {
 	v.Out.Findings(v.findings...)
-	distrusted, hints := v.TrustFindings(v.Accept(ctx, v.sound), v.sound, v.called, v.typed)
+	distrusted, hints := v.TrustFindings(v.AcceptKept(ctx, v.sound), v.sound, v.called, v.typed)
 	if v.hint != "" {
 		hints = slices.Insert(hints, 0, v.hint)
 	}
