@@ -37,11 +37,12 @@ func (c *Client) explaining(req *http.Request, next http.RoundTripper) (resp *ht
 	}
 	op, isOp := errors.AsType[*net.OpError](err)
 	ofProxy := isOp && op.Op == "proxyconnect" // such as an error of TLS with the proxy
+	noHandshake := !isOp && timedOut(err)
 	switch err = ended(req.Context(), describe(err)); {
 	case unreachable(err) != nil: // because the proxy or Options.Connect has refused
-	case has[*net.DNSError](err), isDial(err):
+	case has[*net.DNSError](err), isDial(err), noHandshake && req.Context().Err() == nil:
 		down := &UnreachableError{u.Host, err}
-		if proxy != nil {
+		if proxy != nil && !noHandshake {
 			down.what = "the proxy " + proxy.Host
 		}
 		err = meantHost(down, u.Host, "check the network connection and the proxy settings (HTTPS_PROXY, NO_PROXY); "+
@@ -78,8 +79,8 @@ func describe(err error) error {
 		text = "the server does not speak TLS on this port: " + err.Error()
 	case unresolved:
 		text = strings.TrimSpace(dns.Err[strings.LastIndex(dns.Err, ": ")+1:])
-		if final = dns.IsNotFound && !dns.IsTemporary; dns.Server != "" {
-			at = "DNS server " + strings.TrimSuffix(dns.Server, ":53")
+		if final = dns.IsNotFound && !dns.IsTemporary; dns.Server != "" || dns.IsTimeout {
+			at = strings.TrimSpace("DNS server " + strings.TrimSuffix(dns.Server, ":53"))
 		}
 	case op != nil && op.Op == "remote error": // a TLS alert
 		alert := strings.TrimPrefix(op.Err.Error(), "tls: ")
@@ -94,10 +95,12 @@ func describe(err error) error {
 		if op.Addr != nil {
 			at = op.Addr.String()
 		}
+	case timedOut(err):
+		at, final = "TLS handshake", false
 	default:
 		return broken{err}
 	}
-	if timeout, ok := errors.AsType[net.Error](err); ok && timeout.Timeout() {
+	if timedOut(err) {
 		text = "no answer"
 	}
 	if at != "" {
@@ -132,6 +135,18 @@ func innermost(err error) (last *net.OpError) {
 func isDial(err error) bool {
 	op := innermost(err)
 	return op != nil && op.Op == "dial"
+}
+
+// timedOut reports whether err is that of an operation that took too long.
+func timedOut(err error) bool {
+	timeout, ok := errors.AsType[net.Error](err)
+	return ok && timeout.Timeout()
+}
+
+// isSilent reports whether err is that of a host that can't be reached because nothing answered: no DNS server, not its
+// address, not the gateway to it, or nothing that speaks TLS.
+func isSilent(err error) bool {
+	return unreachable(err) != nil && (timedOut(err) || errors.Is(err, syscall.EHOSTUNREACH))
 }
 
 // An UnreachableError reports a failure to connect to a host. It wraps the cause, such as a [net.DNSError].

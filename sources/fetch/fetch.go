@@ -20,7 +20,6 @@ import (
 	"net/netip"
 	"net/url"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/semaphore"
@@ -57,7 +56,7 @@ type Options struct {
 	// It may be nil.
 	Netrc func(hostport string) (user, password string, ok bool)
 
-	Tries         int           // for a document, in all; 0 means 6, and fewer for hosts that can't be reached
+	Tries         int           // for a document, in all; 0 means 6; up to 2, hosts that can't be reached get fewer
 	DownloadTries int           // for an archive, consecutive ones without progress; 0 means 6
 	Timeout       time.Duration // for an answer to begin, and then to continue; 0 means 15 s
 	FirstByte     time.Duration // for an archive to begin after the request; 0 means 3 minutes
@@ -96,8 +95,8 @@ type Client struct {
 
 	large *semaphore.Weighted // a slot for each large document that is being read or decoded
 
-	answered atomic.Bool // whether any host has, or the number of tries is configured
-	report   sync.Mutex  // serializes calls of opts.Report
+	insists bool       // whether more tries are configured than a host gets that can't be reached
+	report  sync.Mutex // serializes calls of opts.Report
 
 	mu          sync.Mutex
 	hosts       map[string]*host      // by canonical host and port
@@ -108,7 +107,7 @@ type Client struct {
 func New(opts Options) *Client {
 	c := &Client{hosts: map[string]*host{}, authorizers: map[string]Authorizer{}}
 	c.large = semaphore.NewWeighted(largeAtOnce)
-	c.answered.Store(opts.Tries > 0)
+	c.insists = opts.Tries > reachTries
 	opts.Tries = cmp.Or(opts.Tries, defaultTries)
 	opts.DownloadTries = cmp.Or(opts.DownloadTries, defaultTries)
 	opts.Timeout = cmp.Or(opts.Timeout, defaultTimeout)

@@ -47,9 +47,12 @@ const (
 	// it is sent. A server that requests a longer one gets no further requests.
 	maxWait = 2 * time.Minute
 
-	// reachTries is the number of tries to reach a host before any host has answered, because then the network is probably
-	// missing.
+	// reachTries is the number of tries to reach a host that has never answered, because it is probably not there. It is
+	// 1 for a silent host: within one try, the system has repeated its questions.
 	reachTries = 2
+
+	// silence is how long no request is sent to such a host after it was silent.
+	silence = 30 * time.Second
 
 	// calm is how long after a pause a host gets no additional connections for one archive, and no further event.
 	calm = time.Minute
@@ -73,6 +76,7 @@ const (
 
 // Connections.
 const (
+	reachTime      = defaultTimeout / 2 // for two queries of a name, or four SYN packets; half of longer timeouts
 	keepAlive      = 30 * time.Second
 	idleTimeout    = 90 * time.Second
 	maxIdle        = 256

@@ -41,12 +41,17 @@ func (c *Client) pausing(req *http.Request, next http.RoundTripper) (*http.Respo
 	}
 	resp, err := next.RoundTrip(req)
 	switch {
-	case err != nil && isDial(err) && temporary(err):
+	case err != nil && (isDial(err) || isSilent(err)) && temporary(err):
+		if isSilent(err) && !h.answered.Load() && !c.insists {
+			h.mu.Lock()
+			h.silent, h.until = err, time.Now().Add(silence)
+			h.mu.Unlock()
+		}
 		return nil, h.unavailable(req, err, 0)
 	case err != nil:
 		return nil, err
 	}
-	c.answered.Store(true)
+	h.answered.Store(true)
 	if resp.StatusCode < 500 && resp.StatusCode != http.StatusTooManyRequests && resp.Header.Get("Retry-After") == "" {
 		h.mu.Lock()
 		h.pauses = 0
@@ -66,12 +71,12 @@ func (e *PausedError) Error() string {
 	return fmt.Sprintf("%s was overloaded or could not be reached, so the next request is sent at %s", e.Host, at)
 }
 
-// wait waits once for each pause of a host, but hardly longer than maxWait in all.
+// wait waits once for each pause of a host, but hardly longer than maxWait in all. It does not wait for a silent host.
 func (c *Client) wait(req *http.Request, h *host) error {
 	a, begun := attemptOf(req), time.Now()
 	for waited := (time.Time{}); ; {
 		h.mu.Lock()
-		until := h.until
+		until, silent := h.until, h.silent
 		if time.Since(until) > calm {
 			h.pauses = 0
 		}
@@ -81,6 +86,8 @@ func (c *Client) wait(req *http.Request, h *host) error {
 		switch {
 		case pause <= 0, until.Equal(waited):
 			return nil
+		case silent != nil && !h.answered.Load():
+			return silent
 		case c.opts.MaxPause > 0 && pause > c.opts.MaxPause:
 			return &PausedError{Host: req.URL.Host, Until: until}
 		}
@@ -102,7 +109,7 @@ func (h *host) pause(down *unavailable, d time.Duration) time.Duration {
 	}
 	until := time.Now().Add(max(d, down.after))
 	if begins || down.after > 0 && until.After(h.until) {
-		h.until = until
+		h.silent, h.until = nil, until
 	}
 	return max(0, time.Until(h.until))
 }

@@ -25,7 +25,7 @@ type tries struct {
 func (c *Client) retry(ctx context.Context, u *url.URL, t tries, try func(*attempt) (progress bool, err error)) error {
 	start, failed := time.Now(), 0
 	for n := 1; ; n++ {
-		a := c.attempt(ctx, u)
+		begun, a := time.Now(), c.attempt(ctx, u)
 		progress, err := try(a)
 		a.stop()
 		if err == nil {
@@ -39,7 +39,7 @@ func (c *Client) retry(ctx context.Context, u *url.URL, t tries, try func(*attem
 		if progress {
 			failed = 0
 		}
-		most := c.triesFor(err, t)
+		most := c.triesFor(h, err, t)
 		again := ctx.Err() == nil && temporary(err) && failed < most && n < maxRounds*t.most
 		longest := backoff(failed)
 		wait := rand.N(longest) // full jitter, so that requests that failed together are not retried together
@@ -50,9 +50,9 @@ func (c *Client) retry(ctx context.Context, u *url.URL, t tries, try func(*attem
 			wait = h.pause(down, longest/2+wait/2)
 		}
 		if again {
-			now := time.Now().UnixNano()
-			known := now-h.reported.Swap(now) < int64(calm)
-			atMost := allBackoffs(failed, most)
+			now := time.Now()
+			known := now.UnixNano()-h.reported.Swap(now.UnixNano()) < int64(calm)
+			atMost := allBackoffs(failed, most) + time.Duration(most-failed)*now.Sub(begun)
 			if unavailable && down.after > 0 {
 				atMost = wait + spread
 			}
@@ -101,14 +101,16 @@ func allBackoffs(failed, tries int) (sum time.Duration) {
 }
 
 // triesFor returns the maximum number of tries after one that ended in err.
-func (c *Client) triesFor(err error, t tries) int {
+func (c *Client) triesFor(h *host, err error, t tries) int {
 	switch {
 	case t.stalls > 0 && errors.Is(err, ErrStalled) && !errors.Is(err, errIdle):
 		return min(t.most, t.stalls)
-	case unreachable(err) != nil && !c.answered.Load():
-		return min(t.most, reachTries)
+	case unreachable(err) == nil || h.answered.Load() || c.insists:
+		return t.most
+	case isSilent(err):
+		return 1
 	}
-	return t.most
+	return min(t.most, reachTries)
 }
 
 // temporaryCodes are errors of object stores, which may have other statuses than 5xx. A wrong checksum may be due to a

@@ -31,7 +31,7 @@ func NewTransport(timeout time.Duration) *http.Transport {
 	return &http.Transport{
 		DialContext:            dialing(timeout, nil),
 		TLSClientConfig:        &tls.Config{GetClientCertificate: noCertificate, CurvePreferences: curves},
-		TLSHandshakeTimeout:    timeout,
+		TLSHandshakeTimeout:    timeout - timeout/8,
 		ForceAttemptHTTP2:      true,
 		MaxIdleConns:           maxIdle,
 		MaxIdleConnsPerHost:    maxIdlePerHost,
@@ -70,7 +70,8 @@ func dialing(
 	timeout time.Duration, allow func(host string, address netip.Addr) error,
 ) func(ctx context.Context, network, address string) (net.Conn, error) {
 	return func(ctx context.Context, network, address string) (net.Conn, error) {
-		dialer := net.Dialer{Timeout: timeout - timeout/8, KeepAlive: keepAlive}
+		within := max(timeout/2, min(timeout-timeout/8, reachTime))
+		dialer := net.Dialer{Timeout: within, KeepAlive: keepAlive}
 		if allow != nil {
 			host, _, _ := net.SplitHostPort(address)
 			dialer.Control = func(_, resolved string, _ syscall.RawConn) error {
@@ -152,6 +153,8 @@ type host struct {
 	slots *semaphore.Weighted // for the archives being downloaded
 	asks  atomic.Bool         // requests a client certificate, but none is configured
 
+	answered atomic.Bool // a request, whatever the answer was
+
 	reported atomic.Int64 // time of the last event about an unavailable host, in nanoseconds
 
 	opening atomic.Bool     // whether a request has begun to open the first connection for documents
@@ -161,6 +164,7 @@ type host struct {
 	mu      sync.Mutex
 	options HostOptions              // only for https
 	own     map[bool]*http.Transport // if it has TLS options: for documents and, at true, for archives
+	silent  error                    // why it could not be reached, if it did not answer at all
 	until   time.Time                // the end of the last pause; zero if there was none
 	pauses  int                      // number of pauses in a row, without a good answer in between
 }
