@@ -213,7 +213,11 @@ func (m *Root) Explain(err error) error {
 		var changed *installer.LockChangedError
 		_, unsupported := errors.AsType[*registry.ProtocolError](err)
 		if errors.As(err, &none) || errors.As(err, &unknown) || errors.Is(err, sources.ErrOffline) {
-			m.notOffered.Store(true)
+			about := sources.About(err).Provider
+			if none != nil {
+				about = none.Requirement.Provider
+			}
+			m.notOffered.CompareAndSwap(false, m.Chosen.Assumed && about.Host == m.Config.Engine.DefaultHost())
 		}
 		var p sources.Provider // about which larder explain can answer which version is chosen, and from where
 		dir := ""
