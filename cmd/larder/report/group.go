@@ -18,15 +18,13 @@ func ByCause(all []Finding, allHints bool) (joined []Finding) {
 		text  string
 		of    Severity
 		named bool
-		alone int // greater than 0 for a finding without a cause
+		alone Member // of a finding without a cause, which joins only the same finding
 	}
-	alone := 0
 	for _, same := range GroupBy(all, func(f Finding) cause {
 		if f.cause == "" {
-			alone++
-			return cause{alone: alone}
+			return cause{f.Kind + f.Text, f.Severity, false, Member{f.module, f.Subject}}
 		}
-		return cause{f.cause, f.Severity, f.named, 0}
+		return cause{f.cause, f.Severity, f.named, Member{}}
 	}) {
 		one, members := same[0], same[0].members()
 		for _, f := range same[1:] {

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -49,7 +50,7 @@ func TestJSONCommandsNoTerminal(t *testing.T) {
 func TestOutputEndsWithMostErrors(t *testing.T) {
 	many := make(sources.Diagnostics, 1000)
 	for i := range many {
-		many[i] = sources.Diagnostic{Text: "wrong", Warning: i%2 == 0}
+		many[i] = sources.Diagnostic{Text: strconv.Itoa(i), Warning: i%2 == 0}
 	}
 	var stderr bytes.Buffer
 	New(io.Discard, &stderr).Fail(t.Context(), many.Err())

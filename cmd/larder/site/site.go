@@ -12,6 +12,7 @@ import (
 	"net/netip"
 	"net/url"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -296,6 +297,10 @@ func (s *Site) load(ctx context.Context, engine sources.Engine) (Settings, error
 	config, ds := cliconfig.Load(ctx, s.Machine, engine, s.configOptions())
 	err := ds.Err()
 	if !s.Reading.Mute {
+		ds = slices.DeleteFunc(ds, func(d sources.Diagnostic) bool { // of what both engines read
+			_, told := s.warned.LoadOrStore(d.String(), true)
+			return d.Warning && told
+		})
 		err = s.Output.Warnings(ds)
 	}
 	if err != nil {
