@@ -44,6 +44,8 @@ type Finding struct {
 	cause  string // what people see if it has members; empty if the finding is always shown separately
 	named  bool   // cause leaves out the names of the members
 	hinted bool   // each hint names its member
+	reason string // what people see of many; empty if it is always shown separately
+	about  string // the package, for which the reason applies
 	found  bool   // a result of a check, shown without a label
 }
 
@@ -105,6 +107,13 @@ func (o *Output) Ruled(f Finding, at Place) Finding {
 	f.Severity, f.File, f.Line, f.module = Broken, at.File, at.Line, o.module
 	f.cause, f.named = fmt.Sprintf("%s [%s]", f.Message(), f.Kind), true
 	f.line = at.String() + ": " + f.cause
+	return f.Because(fmt.Sprintf("%s [%s]", f.Text, f.Kind), strings.TrimSpace(f.Provider+" "+f.Version))
+}
+
+// Because returns the finding with its reason, which many may share, and the package that it is about, unless the place
+// says that.
+func (f Finding) Because(reason, about string) Finding {
+	f.reason, f.about = reason, about
 	return f
 }
 

@@ -236,14 +236,34 @@ func (o *Output) findingObject(f Finding) {
 	}
 }
 
-// Findings shows findings as results, those with the same cause as one.
+// namesOf returns the places of findings with the same reason, and the packages that they are about.
+func namesOf(all []Finding) (names []string) {
+	for _, f := range all {
+		for _, m := range f.members() {
+			names = append(names, strings.TrimSuffix(m.name()+": "+f.about, ": "))
+		}
+	}
+	return names
+}
+
+// Findings shows findings as results, those with the same cause as one. In text, so are many with the same reason.
 func (o *Output) Findings(all ...Finding) {
-	for _, f := range ByCause(all, true) {
+	all = ByCause(all, true)
+	alike := map[string][]Finding{}
+	for _, f := range all {
+		alike[f.reason] = append(alike[f.reason], f)
+	}
+	for _, f := range all {
+		many, open := alike[f.reason]
 		switch {
 		case o.hear != nil:
 			o.hear(f.overheard(o.most()))
 		case o.JSON:
 			o.findingObject(f)
+		case !open: // shown with the first of them
+		case f.reason != "" && len(many) > few+1:
+			delete(alike, f.reason)
+			o.Sentence("%s", o.ShortenHere(about(f.reason, namesOf(many), o.most())))
 		default:
 			o.Sentence("%s", o.ShortenHere(f.text(o.most())))
 		}

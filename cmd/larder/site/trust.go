@@ -126,8 +126,8 @@ const (
 func (s *Site) TrustFindings(
 	refused error, packages []sources.Stored, at func(sources.Stored) string, whole string,
 ) (n int, hints []string) {
+	var all []report.Finding
 	for _, err := range sources.Errors(refused) {
-		n++
 		hints = AddHints(hints, sources.Hints(err))
 		kind, path, id := unusedKey, whole, (*sources.PackageID)(nil)
 		if named := (*sources.PackageError)(nil); errors.As(err, &named) {
@@ -138,12 +138,16 @@ func (s *Site) TrustFindings(
 			}
 		}
 		found := report.FindingOf(&store.Finding{Kind: kind, Path: path, Package: id, Err: errors.New(sources.Reason(err))})
-		if id != nil && path == whole { // the path is that of many packages
-			found = found.Shown(s.Output.Shorten(fmt.Sprintf("%s: %s: %v", path, kind, err)))
+		if about := ""; id != nil {
+			if path == whole { // the path is that of many packages
+				found, about = found.Shown(s.Output.Shorten(fmt.Sprintf("%s: %s: %v", path, kind, err))), id.String()
+			}
+			found = found.Because(fmt.Sprintf("%s: %s", kind, found.Text), about)
 		}
-		s.Output.Findings(found)
+		all = append(all, found)
 	}
-	return n, hints
+	s.Output.Findings(all...)
+	return len(all), hints
 }
 
 // SuggestsKeys reports whether to suggest trusting the keys that signed: a user who has said
