@@ -111,8 +111,11 @@ func (b *Builder) forgetTree() {
 	b.tree = nil
 }
 
-// PackagesOf returns the IDs of the packages of a provider in the mirror.
+// PackagesOf returns the IDs of the packages of a provider in the mirror: none before a real run has created it.
 func (b *Builder) PackagesOf(ctx context.Context, p sources.Provider) ([]sources.PackageID, error) {
+	if _, err := os.Stat(b.path); errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
 	packages, err := b.packages(ctx)
 	var ids []sources.PackageID
 	for _, pkg := range packages {

@@ -321,6 +321,22 @@ type tx struct {
 	at fsmirror.Package
 }
 
+// noArchive is the hint for a package without the archive that a packed mirror requires.
+func (b *Builder) noArchive() string {
+	if b.opts.Temporary {
+		return "use a source that has the archive; without one, copy the directory of the mirror"
+	}
+	return "use a source that has the archive, or create the mirror with --unpacked"
+}
+
+// Takes implements [acquire.Taker]: a packed mirror takes no directory.
+func (b *Builder) Takes(from sources.Location) error {
+	if b.opts.Unpacked || from.Dir == "" {
+		return nil
+	}
+	return store.NoArchive(from.Dir, b.noArchive())
+}
+
 // Begin begins a transaction, see [sources.Tx]. [Builder.Finish] adds the package to
 // the index. A mirror records hashes only for packages that it has.
 func (b *Builder) Begin(
@@ -339,11 +355,10 @@ func (b *Builder) Begin(
 	}}
 	t.Layout = t
 	if !t.at.Unpacked() {
-		t.Form, t.NoArchive = store.Packed, "use a source that has the archive, or create the mirror with --unpacked"
+		t.Form, t.NoArchive = store.Packed, b.noArchive()
 	}
 	if b.opts.Temporary {
 		t.Sharing = staging.ByLink
-		t.NoArchive = "use a source that has the archive; without one, copy the directory of the mirror"
 	}
 	t.Finally(leave)
 	noLink := func(*disk.Dir) error { return nil }

@@ -55,6 +55,12 @@ type Store interface {
 	Use(ctx context.Context) (release func(), err error)
 }
 
+// A Taker is a store that can't take every package that a source on this machine has. A dry run asks it for the error
+// of a real run.
+type Taker interface {
+	Takes(from sources.Location) error
+}
+
 // A Downloader downloads archives.
 type Downloader interface {
 	Download(ctx context.Context, from fetch.Archive, to fetch.Stage) error

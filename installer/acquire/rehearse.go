@@ -57,6 +57,11 @@ func (r *rehearsal) Stage(sources.Observer) (sources.Stage, error) { return nil,
 
 // Unpack reads the offered package. It fails where a store would.
 func (r *rehearsal) Unpack(ctx context.Context, _ sources.Payload) (sources.Contents, error) {
+	if to, ok := r.into.(Taker); ok {
+		if err := to.Takes(r.offer.Location); err != nil {
+			return sources.Contents{}, sources.InPackage(r.offer.ID, err)
+		}
+	}
 	read, err := r.opts.Readings.of(ctx, r.offer.Location)
 	if err == nil {
 		_, err = archive.ExecutableIn(read.contents, r.offer.ID.Provider.Type)

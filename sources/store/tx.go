@@ -110,6 +110,11 @@ func (t *Tx) Unpack(ctx context.Context, from sources.Payload) (sources.Contents
 	return c, t.Explain(err)
 }
 
+// NoArchive returns the error, with a hint, for an unpacked package that can't be packed.
+func NoArchive(what, hint string) error {
+	return sources.WithHint(fmt.Errorf("%s is unpacked, and its archive is not available", what), "%s", hint)
+}
+
 // make makes the package in the scratch directory.
 func (t *Tx) make(ctx context.Context, from sources.Payload) (c sources.Contents, err error) {
 	var to archive.Dest
@@ -123,8 +128,7 @@ func (t *Tx) make(ctx context.Context, from sources.Payload) (c sources.Contents
 	}
 	switch {
 	case t.Form == Packed && (from.Dir != "" || from.Files != nil):
-		what := cmp.Or(from.Dir, "the package")
-		return c, sources.WithHint(fmt.Errorf("%s is unpacked, and its archive is not available", what), "%s", t.NoArchive)
+		return c, NoArchive(cmp.Or(from.Dir, "the package"), t.NoArchive)
 	case from.Files != nil:
 		return archive.Receive(ctx, from.Files, to)
 	case from.Dir != "":
