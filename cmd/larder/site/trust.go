@@ -121,18 +121,20 @@ const (
 	unusedKey  store.Kind = "unused key"
 )
 
-// TrustFindings prints the errors of [Root.Accept] about packages. It returns their number, and their first hints.
-// Whole is what was verified, and at the part of it that is a package.
+// TrustFindings prints the errors of [Root.Accept] about packages. It returns their number, their first hints and the
+// packages that no error is about. Whole is what was verified, and at the part of it that is a package.
 func (s *Site) TrustFindings(
 	refused error, packages []sources.Stored, at func(sources.Stored) string, whole string,
-) (n int, hints []string) {
+) (n int, hints []string, accepted []sources.Stored) {
 	var all []report.Finding
+	accepted = slices.Clone(packages)
 	for _, err := range sources.Errors(refused) {
 		hints = AddHints(hints, sources.Hints(err))
 		kind, path, id := unusedKey, whole, (*sources.PackageID)(nil)
 		if named := (*sources.PackageError)(nil); errors.As(err, &named) {
 			i := slices.IndexFunc(packages, func(p sources.Stored) bool { return p.ID == named.ID })
 			kind, path, id = notTrusted, at(packages[i]), &named.ID
+			accepted = slices.DeleteFunc(accepted, func(p sources.Stored) bool { return p.ID == named.ID })
 			if v, ok := errors.AsType[*policy.Violation](err); ok && v.Err == nil {
 				kind = notAllowed
 			}
@@ -147,7 +149,7 @@ func (s *Site) TrustFindings(
 		all = append(all, found)
 	}
 	s.Output.Findings(all...)
-	return len(all), hints
+	return len(all), hints, accepted
 }
 
 // SuggestsKeys reports whether to suggest trusting the keys that signed: a user who has said

@@ -32,9 +32,9 @@ func Verify(ctx context.Context, s *site.Site, roots []string) error {
 		refused = append(refused, v.Refused[text])
 	}
 	refusal, all := errors.Join(append(refused, v.UnusedKeys())...), slices.Concat(v.Unfit, v.Sound)
-	distrusted, hints := v.TrustFindings(refusal, all, func(s sources.Stored) string { return s.Dir }, v.WorkDir)
+	distrusted, hints, accepted := v.TrustFindings(refusal, all, func(s sources.Stored) string { return s.Dir }, v.WorkDir)
 	v.Sum.Problems += distrusted
-	v.Output.CheckedInDetail(report.CheckedOf(v.Sound))
+	v.Output.CheckedInDetail(report.CheckedOf(accepted))
 	v.Output.Summary(v.Sum)
 	switch in := "in " + v.Sum.Text(v.Output); {
 	case several:

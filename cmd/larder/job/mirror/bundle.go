@@ -54,14 +54,14 @@ func VerifyBundle(ctx context.Context, s *site.Site, file string) error {
 	s.Output.Findings(report.FindingsOf(v.Findings)...)
 	packages := v.Packages
 	at := func(sources.Stored) string { return file }
-	distrusted, hints := m.TrustFindings(m.Accept(ctx, packages), packages, at, file)
+	distrusted, hints, accepted := m.TrustFindings(m.Accept(ctx, packages), packages, at, file)
 	problems := len(v.Findings) + distrusted
 	if len(v.Findings) > 0 {
 		hints = slices.Insert(hints, 0,
 			"copy the bundle again, or ask the sender for a new one; larder bundle import refuses damaged files")
 	}
 	all := report.CheckedOf(packages)
-	report.Grid(s.Output, all)
+	report.Grid(s.Output, report.CheckedOf(accepted))
 	s.Output.Payload(v.Payload, "")
 	s.Output.BundledRemovals(v.Removed)
 	s.Output.Summary(report.VerifySum{

@@ -168,13 +168,13 @@ type verified struct {
 // error for them. Unread is why a part of a place couldn't be verified.
 func (v verified) tell(ctx context.Context, unread error) error {
 	v.Out.Findings(v.findings...)
-	distrusted, hints := v.TrustFindings(v.AcceptKept(ctx, v.sound), v.sound, v.called, v.typed)
+	distrusted, hints, accepted := v.TrustFindings(v.AcceptKept(ctx, v.sound), v.sound, v.called, v.typed)
 	if v.hint != "" {
 		hints = slices.Insert(hints, 0, v.hint)
 	}
 	v.sum.Problems = len(v.findings) + distrusted
 	all := report.CheckedOf(v.sound)
-	v.Out.CheckedInDetail(all)
+	v.Out.CheckedInDetail(report.CheckedOf(accepted))
 	v.Out.Summary(v.sum)
 	read, keys := v.sum.Text(v.Out), v.Out.Keys(all, "mirror")
 	if v.sum.Problems == 0 && unread == nil {
