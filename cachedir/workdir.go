@@ -102,7 +102,7 @@ func (w *workdir) link(ctx context.Context, s sources.Stored) (mode sources.Link
 	}
 	home, err := own.tree.MakeSub(path.Dir(s.ID.Path()))
 	if err != nil {
-		return "", err
+		return "", denied(own.root, err)
 	}
 	defer home.Close()
 	was, mode := w.installed(s, entry)
@@ -115,7 +115,7 @@ func (w *workdir) link(ctx context.Context, s sources.Stored) (mode sources.Link
 	own.sweep.Do(own.removeLeftovers)
 	scratch, err := own.packageScratch()
 	if err != nil {
-		return "", err
+		return "", denied(own.root, err)
 	}
 	made := scratch.Name()
 	defer func() { d.warn(scratch.RemoveTree(made)) }()
@@ -169,6 +169,17 @@ func foreign(files []mark) bool {
 	return slices.ContainsFunc(files, func(m mark) bool { return m.foreign })
 }
 
+// Unwritable implements [sources.Workdir].
+func (w *workdir) Unwritable() error { return Unwritable(w.own.root, true) }
+
+// denied is unwritable for the error of writing to the directory, if this user may not do that.
+func denied(dir string, err error) error {
+	if errors.Is(err, fs.ErrPermission) {
+		return unwritable(dir, err)
+	}
+	return err
+}
+
 // unwritable adds to an error of opening or creating the directory of installed packages what
 // can be done about it.
 func unwritable(dir string, err error) error {
@@ -179,8 +190,11 @@ func unwritable(dir string, err error) error {
 	if at := disk.Existing(dir); errors.Is(err, syscall.ENOTDIR) {
 		return sources.WithHint(fmt.Errorf("%s is not a directory", at), "remove or rename it: providers are installed there")
 	}
-	hints := sources.Hints(err)
-	err = fmt.Errorf("cannot create %s: %w", dir, disk.Cause(err))
+	hints, verb := sources.Hints(err), "create"
+	if disk.Existing(dir) == dir {
+		verb = "write in"
+	}
+	err = fmt.Errorf("cannot %s %s: %w", verb, dir, disk.Cause(err))
 	if len(hints) > 0 {
 		return err
 	}

@@ -446,6 +446,8 @@ func (w fakeWorkdir) Link(_ context.Context, stored sources.Stored) (sources.Lin
 	return sources.LinkHard, nil
 }
 
+func (w fakeWorkdir) Unwritable() error { return nil }
+
 func (w fakeWorkdir) Register([]sources.PackageID) {}
 
 func (w fakeWorkdir) Close() error { return nil }

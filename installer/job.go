@@ -296,6 +296,11 @@ func (j *job) install(ctx context.Context, id sources.PackageID) (outcome Outcom
 			return Outcome{}, err
 		}
 		outcome = j.outcome(res)
+		if j.root.DryRun && !j.root.Elsewhere {
+			if err := j.workdir.Unwritable(); err != nil {
+				return Outcome{}, sources.InPackage(id, err)
+			}
+		}
 		if outcome.How == Planned || j.root.DryRun || j.root.Elsewhere {
 			return outcome, nil
 		}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/larder-cli/larder/installer/lockfile"
 	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/disk"
 )
 
 // A Root is a root module for which providers are installed.
@@ -129,6 +130,9 @@ func (in *Installer) Install(ctx context.Context, root Root) (*Result, error) {
 		result.Incomplete = incomplete(jobs)
 		result.Lock.Text, result.Lock.Change = root.Lock.Update(result.Lock.Entries, in.engine)
 		err = writeLock(root, result)
+		if err == nil && root.DryRun && result.Lock.Text != nil && root.LockMode == "" {
+			err = CannotWriteLock(root.Dir)
+		}
 	}
 	if !root.DryRun {
 		var ids []sources.PackageID
@@ -197,6 +201,20 @@ func incomplete(jobs []job) []sources.Provider {
 		}
 	}
 	return all
+}
+
+// CannotWriteLock returns why the lock file of the root module in dir can't be written, as far as that can be found out
+// without writing.
+func CannotWriteLock(dir string) error {
+	d, err := disk.Open(dir)
+	if err == nil {
+		err = d.Replaceable(lockfile.Name)
+		d.Close()
+	}
+	if err != nil {
+		return fmt.Errorf("writing %s: %w", filepath.Join(dir, lockfile.Name), disk.Cause(err))
+	}
+	return nil
 }
 
 // writeLock writes the text in result to the lock file of an engine.

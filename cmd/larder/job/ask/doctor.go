@@ -18,7 +18,6 @@ import (
 	"github.com/larder-cli/larder/cmd/larder/ui"
 	"github.com/larder-cli/larder/installer/lockfile"
 	"github.com/larder-cli/larder/sources"
-	"github.com/larder-cli/larder/sources/disk"
 )
 
 // A checkup is the machine that doctor examines, as the root module in the working directory uses it. Its
@@ -128,14 +127,13 @@ func read(ctx context.Context, c *checkup) {
 	}
 }
 
-// tryInstall installs the providers of the root module without changing anything, and examines whether the files that
-// an installation creates can be created. It queries all sources, unless --offline is set.
+// tryInstall is a dry run of an installation. It queries all sources, unless --offline is set.
 func tryInstall(ctx context.Context, c *checkup) {
 	if c.fails {
 		c.left = append(c.left, "Installation not tried because of these failures")
 		return
 	}
-	if len(c.required) > 0 {
+	if len(c.required) > 0 { // also if a source doesn't have what would be written
 		c.Output.Fail(ctx, cachedir.Unwritable(filepath.Join(c.Config.DataDir, "providers"), true))
 	}
 	in := &job.Installation{Site: c.Site}
@@ -144,20 +142,6 @@ func tryInstall(ctx context.Context, c *checkup) {
 	c.Output.Fail(ctx, errors.Join(errs...))
 	if c.Flags.Offline {
 		c.left = append(c.left, "No source queried: --offline")
-	}
-	unlocked := func(r sources.Requirement) bool {
-		e, ok := c.Lock.Entry(r.Provider)
-		return !ok || len(e.Hashes) == 0
-	}
-	if slices.ContainsFunc(c.required, unlocked) && !c.Flags.NoLockFile {
-		dir, err := disk.Open(c.Dir)
-		if err == nil {
-			err = dir.Replaceable(lockfile.Name)
-			dir.Close()
-		}
-		if err != nil {
-			c.Output.Fail(ctx, site.CannotWrite(c.Dir, err))
-		}
 	}
 }
 

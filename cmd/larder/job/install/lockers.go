@@ -72,6 +72,9 @@ func (l *lockers) complete(ctx context.Context, m *site.Root, root *installer.Ro
 	root.DryRun = l.Checks
 	locked.before, locked.platforms, locked.declared = root.Lock, m.Platforms(), m.Declared()
 	result, err := locker.Lock(ctx, *root)
+	if err == nil && l.Flags.DryRun && !l.Check && result.Lock.Text != nil {
+		err = installer.CannotWriteLock(root.Dir)
+	}
 	if locked.take(result); l.Strict {
 		locked.checkedOut = servedHere(ctx, m, methods, root, result)
 	}
