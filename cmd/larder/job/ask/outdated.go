@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -233,9 +234,13 @@ func (o *outdating) compare(
 		o.WarnOnce(r.Provider.String() + ": " + warning)
 	}
 	if errors.Is(err, sources.ErrOffline) {
+		dirs := []string{filepath.Join(m.Config.DataDir, "providers")}
 		if root := m.CacheRoot(); root != "" && !m.Flags.NoCache {
-			cached, _ := m.Mirror(root).Versions(ctx, r.Provider) // a cache has the layout of a mirror
-			listing.Versions = append(listing.Versions, cached.Versions...)
+			dirs = append(dirs, root)
+		}
+		for _, dir := range dirs {
+			here, _ := m.Mirror(dir).Versions(ctx, r.Provider) // these have the layout of a mirror
+			listing.Versions = append(listing.Versions, here.Versions...)
 		}
 	} else if err != nil {
 		return Outdated{}, err
@@ -245,7 +250,8 @@ func (o *outdating) compare(
 		return Outdated{}, err
 	}
 	m.Policy.See(ctx, r.Provider, listing)
-	one := outdatedOf(installer.Rules{Requirement: r, Locked: e.Version, Policy: m.Policy}, listing.Versions)
+	rules := installer.Rules{Requirement: r, Locked: e.Version, Policy: m.Policy}
+	one := outdatedOf(rules, listing.Versions, len(listing.Unasked) > 0)
 	one.notQueried = listing.Unasked
 	if one.rank == upToDate && len(one.notQueried) > 0 {
 		one.rank = unknown
@@ -256,8 +262,9 @@ func (o *outdating) compare(
 	return one, nil
 }
 
-// outdatedOf compares the locked version, which is zero if there is none, with the versions that could be chosen.
-func outdatedOf(rules installer.Rules, all []sources.Version) (d Outdated) {
+// outdatedOf compares the locked version, which is zero if there is none, with the versions that could be chosen. If
+// some sources were not queried, an upgrade never goes back to an older version.
+func outdatedOf(rules installer.Rules, all []sources.Version, unasked bool) (d Outdated) {
 	r, locked := rules.Requirement, rules.Locked
 	candidates, newest := rules.Candidates(all), newestOf(all)
 	var allowed sources.Version
@@ -265,7 +272,7 @@ func outdatedOf(rules installer.Rules, all []sources.Version) (d Outdated) {
 		allowed = candidates[i].Version
 	}
 	isLocked, accepted := locked != sources.Version{}, r.AllowsLocked(locked) && rules.Candidate(locked).Excluded == nil
-	if isLocked && (r.Fixed() || accepted && locked.Compare(allowed) > 0) {
+	if isLocked && (r.Fixed() || accepted && unasked && locked.Compare(allowed) > 0) {
 		allowed = locked
 	}
 	d.Provider, d.Locked, d.Allowed, d.Newest = r.Provider.String(), locked.String(), allowed.String(), newest.String()
