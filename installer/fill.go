@@ -39,7 +39,7 @@ func (in *Installer) Fill(ctx context.Context, selected []Selected, opts FillOpt
 		return err
 	})
 	if err != nil {
-		return slices.DeleteFunc(refused, func(f Filled) bool { return f.Err == nil }), err
+		return refused, err
 	}
 	if !opts.DryRun {
 		release, err := in.into.Use(ctx)
@@ -61,7 +61,11 @@ func (in *Installer) Fill(ctx context.Context, selected []Selected, opts FillOpt
 		return err
 	})
 	in.retryOthers(ctx, filled, opts.DryRun)
-	return filled, cmp.Or(ctx.Err(), errors.Join(failures(filled, opts.RequirePlatforms)...))
+	err = cmp.Or(ctx.Err(), errors.Join(failures(filled, opts.RequirePlatforms)...))
+	if opts.DryRun && refuses(err) {
+		filled = slices.DeleteFunc(filled, func(f Filled) bool { return f.Err == nil })
+	}
+	return filled, err
 }
 
 // retryOthers tries packages again that match none of the locked hashes: these may

@@ -23,7 +23,7 @@ func (in *Installer) rehearse(ctx context.Context, dryRun bool, do func(*Install
 	quiet.acquirer = acquire.New(in.from, in.into, nil, opts.Options) // a dry run downloads nothing
 	quiet.opts = opts
 	err := do(&quiet)
-	if !slices.ContainsFunc(sources.Errors(err), notSigned) {
+	if !refuses(err) {
 		return ctx.Err()
 	}
 	for _, err := range sources.Errors(err) {
@@ -32,9 +32,12 @@ func (in *Installer) rehearse(ctx context.Context, dryRun bool, do func(*Install
 	return err
 }
 
-func notSigned(err error) bool {
-	_, ok := errors.AsType[*trust.NotSignedError](err)
-	return ok
+// refuses reports whether any of the errors is that of a package that is not signed as required.
+func refuses(err error) bool {
+	return slices.ContainsFunc(sources.Errors(err), func(err error) bool {
+		_, ok := errors.AsType[*trust.NotSignedError](err)
+		return ok
+	})
 }
 
 // failed reports the error about a package or provider in root modules, if there is one, and returns it.

@@ -125,6 +125,9 @@ func (in *Installer) Install(ctx context.Context, root Root) (*Result, error) {
 	}
 	workdir := in.cache.Workdir(root.Dir, filepath.Join(root.DataDir, "providers"))
 	jobs, result, err := in.runAll(ctx, root, workdir, (*job).run)
+	if root.DryRun && refuses(err) {
+		result = &Result{}
+	}
 	if err == nil {
 		result.Lock.Entries = entries(root, jobs)
 		result.Incomplete = incomplete(jobs)

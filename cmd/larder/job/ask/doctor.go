@@ -133,12 +133,13 @@ func tryInstall(ctx context.Context, c *checkup) {
 		c.left = append(c.left, "Installation not tried because of these failures")
 		return
 	}
-	if len(c.required) > 0 { // also if a source doesn't have what would be written
-		c.Output.Fail(ctx, cachedir.Unwritable(filepath.Join(c.Config.DataDir, "providers"), true))
-	}
 	in := &job.Installation{Site: c.Site}
 	_, err := in.At(ctx, c.Dir, c.Output)
-	errs := slices.DeleteFunc(sources.Errors(err), func(err error) bool { return errors.Is(err, sources.ErrOffline) })
+	all := sources.Errors(err)
+	errs := slices.DeleteFunc(slices.Clone(all), func(err error) bool { return errors.Is(err, sources.ErrOffline) })
+	if len(errs) < len(all) { // a package that isn't on this machine has to be written, too
+		errs = append(errs, cachedir.Unwritable(filepath.Join(c.Config.DataDir, "providers"), true))
+	}
 	c.Output.Fail(ctx, errors.Join(errs...))
 	if c.Flags.Offline {
 		c.left = append(c.left, "No source queried: --offline")
