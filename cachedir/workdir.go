@@ -91,10 +91,8 @@ func (w *workdir) link(ctx context.Context, s sources.Stored) (mode sources.Link
 	if sameDir(s.Dir, own.entry(s.ID)) {
 		return "", nil
 	}
-	var entry []mark // at the time it was hashed or recognized
-	if known, ok := s.Seen.(*seen); ok {
-		entry = known.marks
-	} else if entry, err = d.scanEntry(s.Dir); err != nil {
+	entry, err := w.marksOf(s)
+	if err != nil {
 		return "", err
 	}
 	if err := own.openTree(disk.Make); err != nil {
@@ -106,7 +104,7 @@ func (w *workdir) link(ctx context.Context, s sources.Stored) (mode sources.Link
 	}
 	defer home.Close()
 	was, mode := w.installed(s, entry)
-	if mode != "" && (d.opts.Link == mode || d.opts.Link == sources.LinkAuto && (isCopy(mode) || !foreign(entry))) {
+	if w.stays(mode, entry) {
 		return mode, nil
 	}
 	if err := own.checkReplaced(home, s.ID); err != nil {
@@ -170,7 +168,16 @@ func foreign(files []mark) bool {
 }
 
 // Unwritable implements [sources.Workdir].
-func (w *workdir) Unwritable() error { return Unwritable(w.own.root, true) }
+func (w *workdir) Unwritable(s sources.Stored) error {
+	if s.Dir != "" && w.own.openTree(disk.Open) == nil {
+		entry, err := w.marksOf(s)
+		_, mode := w.installed(s, entry)
+		if sameDir(s.Dir, w.own.entry(s.ID)) || err == nil && w.stays(mode, entry) {
+			return nil
+		}
+	}
+	return Unwritable(w.own.root, true)
+}
 
 // denied is unwritable for the error of writing to the directory, if this user may not do that.
 func denied(dir string, err error) error {
@@ -212,6 +219,20 @@ func sameDir(a, b string) bool {
 	}
 	bt, err := os.Lstat(b)
 	return err == nil && os.SameFile(at, bt)
+}
+
+// marksOf returns the fingerprints of the files of a stored package, at the time when it was hashed or recognized.
+func (w *workdir) marksOf(s sources.Stored) ([]mark, error) {
+	if known, ok := s.Seen.(*seen); ok {
+		return known.marks, nil
+	}
+	return w.d.scanEntry(s.Dir)
+}
+
+// stays reports whether an installed package with these files, in a link mode, is as the configured mode allows.
+func (w *workdir) stays(mode sources.LinkMode, entry []mark) bool {
+	link := w.d.opts.Link
+	return mode != "" && (link == mode || link == sources.LinkAuto && (isCopy(mode) || !foreign(entry)))
 }
 
 // installed returns the record of the package that s would replace, and the link mode if that is the entry with these

@@ -446,7 +446,7 @@ func (w fakeWorkdir) Link(_ context.Context, stored sources.Stored) (sources.Lin
 	return sources.LinkHard, nil
 }
 
-func (w fakeWorkdir) Unwritable() error { return nil }
+func (w fakeWorkdir) Unwritable(sources.Stored) error { return nil }
 
 func (w fakeWorkdir) Register([]sources.PackageID) {}
 

@@ -297,7 +297,7 @@ func (j *job) install(ctx context.Context, id sources.PackageID) (outcome Outcom
 		}
 		outcome = j.outcome(res)
 		if j.root.DryRun && !j.root.Elsewhere {
-			if err := j.workdir.Unwritable(); err != nil {
+			if err := j.workdir.Unwritable(res.Package); err != nil {
 				return Outcome{}, sources.InPackage(id, err)
 			}
 		}

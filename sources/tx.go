@@ -177,9 +177,9 @@ type Workdir interface {
 	// one that s describes.
 	Link(ctx context.Context, s Stored) (LinkMode, error)
 
-	// Unwritable returns why Link would not be able to write, as far as that can
-	// be found out without writing.
-	Unwritable() error
+	// Unwritable returns why Link would not be able to put a package in its place,
+	// as far as that can be found out without writing.
+	Unwritable(s Stored) error
 
 	// Register records that the root module uses the packages.
 	Register(packages []PackageID)

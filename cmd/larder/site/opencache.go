@@ -22,7 +22,11 @@ func (m *Root) Store() (store installer.Cache, done func(), err error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	if cache != nil && cache.ReadOnly() == nil {
+	writable := cache != nil && cache.ReadOnly() == nil
+	if cache != nil && m.Flags.ReadOnly && (m.Flags.DryRun || m.asks) { // a run that writes would choose the cache
+		writable = cachedir.Unwritable(m.CacheRoot(), false) == nil
+	}
+	if writable {
 		return cache, func() {}, nil
 	}
 	opts, err := m.cacheOptions() // records are in the user's state directory: this one may be a checkout of others
