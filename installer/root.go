@@ -68,7 +68,7 @@ type Result struct {
 type LockChange struct {
 	lockfile.Change
 	Written bool   // false if no change was required
-	Path    string // of the file, if it was written
+	Path    string // of the file, if it was written or a dry run would write it
 
 	Entries []lockfile.Entry // new entries, unsorted
 	Text    []byte           // new text; nil if no change is required
@@ -132,8 +132,9 @@ func (in *Installer) Install(ctx context.Context, root Root) (*Result, error) {
 		result.Lock.Entries = entries(root, jobs)
 		result.Incomplete = incomplete(jobs)
 		result.Lock.Text, result.Lock.Change = root.Lock.Update(result.Lock.Entries, in.engine)
+		foresee(jobs, &result.Lock)
 		err = writeLock(root, result)
-		if err == nil && root.DryRun && result.Lock.Text != nil && root.LockMode == "" {
+		if err == nil && root.DryRun && result.Lock.Path != "" {
 			err = CannotWriteLock(root.Dir)
 		}
 	}
@@ -206,6 +207,19 @@ func incomplete(jobs []job) []sources.Provider {
 	return all
 }
 
+// foresee adds the providers to the changes of a dry run whose entries a real run certainly changes: it adds the h1:
+// hash of a package that is fetched, if the entry has none. Whether it replaces other hashes is not known before.
+func foresee(jobs []job, change *LockChange) {
+	for i := range jobs {
+		j := &jobs[i]
+		planned := slices.ContainsFunc(j.outcomes, func(o Outcome) bool { return o.How == Planned })
+		changed := slices.Contains(change.Added, j.req.Provider) || slices.Contains(change.Changed, j.req.Provider)
+		if planned && !changed && !sources.AnyOf(sources.H1, j.locked.Hashes) {
+			change.Changed = append(change.Changed, j.req.Provider)
+		}
+	}
+}
+
 // CannotWriteLock returns why the lock file of the root module in dir can't be written, as far as that can be found out
 // without writing.
 func CannotWriteLock(dir string) error {
@@ -223,7 +237,7 @@ func CannotWriteLock(dir string) error {
 // writeLock writes the text in result to the lock file of an engine.
 func writeLock(root Root, result *Result) error {
 	switch change := result.Lock; {
-	case change.Text == nil, root.LockMode == LockReadOnly && change.None():
+	case change.Text == nil && change.None(), root.LockMode == LockReadOnly && change.None():
 		return nil
 	case root.LockMode == LockFrozen, root.LockMode == LockReadOnly && len(change.Added)+len(change.Removed) > 0:
 		return &LockChangedError{result.Lock}
@@ -231,10 +245,12 @@ func writeLock(root Root, result *Result) error {
 		result.Warnings = append(result.Warnings,
 			"the dependency lock file is out of date and was left as it is: "+result.Lock.String())
 		return nil
-	case root.DryRun:
-		return nil
 	}
 	path := filepath.Join(root.Dir, lockfile.Name)
+	if root.DryRun {
+		result.Lock.Path = path
+		return nil
+	}
 	if err := lockfile.Write(path, result.Lock.Text); err != nil {
 		return fmt.Errorf("writing %w", err)
 	}

@@ -140,7 +140,7 @@ func (t *installTally) add(out *report.Output, i installed) {
 	for _, w := range i.Warnings {
 		out.Warn("%s", w)
 	}
-	if i.Lock.Written {
+	if i.Lock.Path != "" && i.err == nil {
 		t.LockFiles++
 		out.LockFile(i.Lock)
 	}
@@ -186,7 +186,7 @@ func (t InstallSum) modules() string {
 	same := t.RootModules - t.Changed - t.FailedRoots
 	parts = append(parts, ui.Numbers(ui.N(same, "up to date"), ui.N(t.FailedRoots, "failed"))...)
 	if t.LockFiles > 0 {
-		parts = append(parts, ui.Count(t.LockFiles, "lock file")+" updated")
+		parts = append(parts, ui.Count(t.LockFiles, "lock file")+report.Said(t.DryRun, " to update", " updated"))
 	}
 	return ui.Count(t.RootModules, "root module") + ": " + strings.Join(parts, ", ")
 }

@@ -188,22 +188,24 @@ func (o *Output) Missing(id sources.PackageID, modules []string, why error, form
 	o.About(modules).Show(Missing{Typed{}, InJSON(id), why.Error(), modules, fmt.Sprintf(format, args...)})
 }
 
-// A LockFile is a lock file that was changed.
+// A LockFile is a lock file that was changed, or would be.
 type LockFile struct {
 	Typed   `type:"lock"`
 	File    string   `json:"file"`
 	Added   []string `json:"added"`
 	Removed []string `json:"removed"`
 	Changed []string `json:"changed"`
+	DryRun  bool     `json:"dry_run,omitempty"`
 }
 
 // LockFileOf returns how a lock file was changed.
 func LockFileOf(change installer.LockChange) LockFile {
 	c := change.Shown()
-	return LockFile{Typed{}, change.Path, sources.Texts(c.Added), sources.Texts(c.Removed), sources.Texts(c.Changed)}
+	added, removed, changed := sources.Texts(c.Added), sources.Texts(c.Removed), sources.Texts(c.Changed)
+	return LockFile{Typed{}, change.Path, added, removed, changed, !change.Written}
 }
 
-// LockFile reports how a lock file was changed.
+// LockFile reports how a lock file was changed, or would be.
 func (o *Output) LockFile(change installer.LockChange) {
 	file := LockFileOf(change)
 	o.Tell(file)
@@ -216,7 +218,7 @@ func (o *Output) LockFile(change installer.LockChange) {
 	if o.module != "" { // the summary counts lock files
 		say = o.Detail
 	}
-	say("Updated %s: %s", change.Path, strings.Join(counts, ", "))
+	say(Said(file.DryRun, "Would update", "Updated")+" %s: %s", change.Path, strings.Join(counts, ", "))
 }
 
 // A Listed is the summary of a list.
