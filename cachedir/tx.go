@@ -272,7 +272,7 @@ func (d *Dir) checkReplaced(home *disk.Dir, id sources.PackageID) error {
 	}
 	err := fmt.Errorf("%s is another build of the package, and is not replaced because %s is a symbolic link",
 		d.entry(id), d.through)
-	return sources.WithHint(err, "remove the package, or the link, then run the command again")
+	return sources.WithHint(err, "replace the link with a directory, then run the command again")
 }
 
 const runPrefix, stagePrefix = "run-", ".larder-"

@@ -201,7 +201,7 @@ func (l *loader) cannotRead(f Input, err error) {
 	case f.What == siteFile && l.Exists(l.SiteDir) && !l.isDir(l.SiteDir): // Windows reports a missing file
 		d.Text, d.Hint = "not a directory", "remove or rename "+l.SiteDir+", which is a file"
 	case missing:
-		d.Hint = "its path leads through a link to nowhere: remove the link, or put the file where it leads"
+		d.Hint = "its path leads through a link to nowhere: put the file where it leads, or correct the link"
 	case errors.Is(err, disk.ErrNotRegular):
 		d.Hint = "remove or rename it: only a regular file can be read"
 	case f.What == mainFile || f.What == moreFile:

@@ -444,7 +444,7 @@ func (t *tx) move(in *disk.Dir, name string) error {
 	b := t.b
 	if there, err := in.Lstat(name); !t.at.Unpacked() && err == nil && there.IsDir() { // no larder has created it
 		err := &fs.PathError{Op: "replace", Path: t.at.Path(), Err: syscall.EISDIR}
-		return sources.WithHint(error(err), "move or remove the directory")
+		return sources.WithHint(error(err), "move the directory elsewhere: an archive belongs there")
 	}
 	if err := b.change(); err != nil {
 		return err

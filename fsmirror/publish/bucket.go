@@ -215,7 +215,7 @@ func (s *bucketShelf) check(v sources.Version, doc fsmirror.Document) error {
 		_, noSum := p.ZH.Sum(sources.ZH)
 		if errors.Join(err, noSum) != nil || platform.String() != text || a.URL != urlOf(p) {
 			err := fmt.Errorf("%s was written by another program: it names %q for %s", s.at(documentOf(v)), a.URL, text)
-			return sources.WithHint(err, "push to another prefix; or remove it, and push again")
+			return sources.WithHint(err, "push to another prefix")
 		}
 	}
 	return nil
@@ -249,7 +249,7 @@ func (s *bucketShelf) read(ctx context.Context, name string) (doc document, err 
 		}
 		if err != nil {
 			err = fmt.Errorf("%s is not a document of a network mirror: %w", s.at(name), err)
-			err = sources.WithHint(err, "remove it, and push again")
+			err = sources.WithHint(err, "push to another prefix, or replace the document with a correct one")
 		}
 	}
 	return doc, err

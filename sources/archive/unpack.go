@@ -40,7 +40,7 @@ type Dest struct {
 
 func (to Dest) most() int64 { return cmp.Or(to.Size, MaxSize) }
 
-var errEmpty = sources.WithHint(errors.New("the archive is empty"), "fetch it again, or remove it")
+var errEmpty = sources.WithHint(errors.New("the archive is empty"), "fetch it again")
 
 // Open opens the zip archive at path, hashes it, and writes it to progress, which may be
 // nil. An error that matches [ErrLimit] means that the archive is too large.

@@ -95,7 +95,7 @@ func Dangling(path string) error {
 			return nil
 		}
 		err := fmt.Errorf("%s is a link to %s, which doesn't exist", path, to)
-		return sources.WithHint(err, "create the directory to which it leads, or remove the link")
+		return sources.WithHint(err, "create the directory to which it leads, or let the link lead to another one")
 	}
 }
 

@@ -49,7 +49,7 @@ func CheckPage(dir string) error {
 		return nil
 	}
 	err = fmt.Errorf("%s already exists and was not written by larder", filepath.Join(dir, pageName))
-	return sources.WithHint(err, "rename or remove it, or leave out --html")
+	return sources.WithHint(err, "rename it, or leave out --html")
 }
 
 // ownPage reports whether the mirror has a page that larder wrote. It follows no links.

@@ -80,7 +80,7 @@ func (m *Root) CheckProviders(ctx context.Context) error {
 		for _, dir := range slices.Concat(config.ImpliedDirs(), caches, config.MirrorDirs()) {
 			if dir != "" && (Within(providers, dir) || Within(dir, providers)) {
 				err := fmt.Errorf("%s leads to %s, from where other root modules install providers", providers, dir)
-				return sources.WithHint(err, "remove the link")
+				return sources.WithHint(err, "rename the link: larder then creates a directory")
 			}
 		}
 	}

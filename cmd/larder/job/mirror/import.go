@@ -218,7 +218,7 @@ func (im *importing) importOne(ctx context.Context, c legacy.Candidate, news boo
 			return nil
 		case other:
 			err := fmt.Errorf("%s exists, in the other layout", there.Dir)
-			return sources.WithHint(err, "remove it first, or keep its layout: use --unpacked only if it is a directory")
+			return sources.WithHint(err, "keep its layout: use --unpacked only if it is a directory")
 		case same: // stored again, since evidence is stored with a package
 			how = bundle.Vouched
 		case !im.request.Replace:

@@ -90,7 +90,7 @@ func (r *repair) run(ctx context.Context) error {
 			const hint = "larder mirror index %s removes entries of files that are not in the mirror"
 			failed = sources.WithHint(error(f), hint, dir)
 		case do == builder.Nothing:
-			failed = sources.WithHint(error(f), "move or remove the file")
+			failed = sources.WithHint(error(f), "move the file to another directory")
 		}
 		if failed != nil {
 			do = builder.Nothing
