@@ -57,7 +57,7 @@ func engineSHA256(l *line.Line) (sum [sha256.Size]byte, err error) {
 	switch {
 	case l.IsSet("engine-to") != l.IsSet("engine-sha256"):
 		err := errors.New("--engine-to and --engine-sha256 must be used together")
-		return sum, report.Usage(sources.WithHint(err, "larder bundle create prints the SHA-256: ask the sender"))
+		return sum, report.Usage(sources.WithHint(err, "bundle create prints the SHA-256: ask the sender"))
 	case !l.IsSet("engine-to"):
 		return sum, nil
 	}

@@ -63,7 +63,7 @@ func Create(ctx context.Context, dir, file string, opts CreateOptions) (Created,
 		return Created{}, err
 	}
 	if len(m.Packages)+len(m.Removed)+opts.Since.Skipped() == 0 {
-		return Created{}, sources.WithHint(fmt.Errorf("%s has no packed packages", dir), "larder mirror sync fills a mirror")
+		return Created{}, sources.WithHint(fmt.Errorf("%s has no packed packages", dir), "mirror sync fills a mirror")
 	}
 	if opts.Since != nil {
 		m = m.Since(opts.Since)
@@ -172,7 +172,7 @@ func contentsOf(
 		s, err := there.Find(ctx, found)
 		if err == nil && s.Differs != "" {
 			err = sources.InPackage(found.ID, &builder.ChangedError{Was: s.Differs, Is: s.ZH})
-			err = sources.WithHint(err, "larder mirror verify shows the details; larder mirror sync replaces it")
+			err = sources.WithHint(err, "larder mirror verify %s lists every problem", dir)
 		}
 		if err != nil {
 			return m, nil, err

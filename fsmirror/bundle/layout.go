@@ -145,5 +145,5 @@ func (m member) write(ctx context.Context, w io.Writer, private bool) error {
 	case m.pkg.Unpacked():
 		return sources.WithHint(err, hintRepair)
 	}
-	return sources.WithHint(err, "larder mirror verify lists every problem")
+	return sources.WithHint(err, "larder mirror verify DIR lists every problem")
 }

@@ -42,7 +42,7 @@ func (in *importer) plan(ctx context.Context) error {
 		if p.Kind == EngineBinary && p.Files[0].SHA256 != in.opts.EngineSHA256 {
 			err := fmt.Errorf("the %s has the SHA-256 %x, not the expected %x", p, p.Files[0].SHA256, in.opts.EngineSHA256)
 			return sources.WithHint(err,
-				"ask the sender for the SHA-256 that larder bundle create printed, and don't run this engine")
+				"ask the sender for the SHA-256 that bundle create printed, and don't run this engine")
 		}
 		for _, f := range p.Files {
 			if !filepath.IsLocal(filepath.FromSlash(path.Join(to.below, f.Name))) {

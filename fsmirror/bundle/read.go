@@ -78,7 +78,7 @@ func ReadManifest(file string) (Manifest, error) {
 		if !bytes.HasPrefix(bytes.TrimSpace(text), []byte("{")) {
 			err = fmt.Errorf("%s is not a manifest, a bundle or a mirror", file)
 		}
-		err = sources.WithHint(err, "use the output of larder bundle manifest, a bundle, or the directory of a mirror")
+		err = sources.WithHint(err, "use the output of bundle manifest, a bundle, or the directory of a mirror")
 	}
 	return m, err
 }
@@ -146,7 +146,7 @@ func foreign(head []byte) error {
 	if len(head) < block && strings.HasPrefix(manifestPath, string(head[:min(len(head), len(manifestPath))])) {
 		return io.EOF
 	}
-	return sources.WithHint(errNoBundle, "use a file written by larder bundle create or larder cache export")
+	return sources.WithHint(errNoBundle, "use a file written by bundle create or cache export")
 }
 
 // check compares all bytes that are not contents with those that the manifest determines.

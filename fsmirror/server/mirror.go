@@ -40,7 +40,7 @@ func (s *Server) document(p sources.Provider, name string) (d fsmirror.Document,
 			return err
 		}
 		if d, err = fsmirror.ParseDocument(name, text); err != nil {
-			return &DamagedError{dir.Path(at), sources.WithHint(err, "larder mirror index writes the documents again")}
+			return &DamagedError{dir.Path(at), sources.WithHint(err, "larder mirror index DIR writes the documents again")}
 		}
 		return nil
 	})

@@ -52,7 +52,7 @@ type Authority struct{ name, hint string }
 // The authorities.
 var (
 	TheLockFile = Authority{"the dependency lock file", "if the lock file was written for other platforms only, " +
-		"add hashes with larder lock, --platform PLATFORM and a --platform for each other one in use; " +
+		"run larder lock --platform PLATFORM --platform OS_ARCH, with each of these platforms; " +
 		"if the package was republished and you trust it, remove its block from the lock file and run the command again"}
 	TheOneBefore = Authority{"the earlier package",
 		"version VERSION was republished with different contents: ask the publisher before using it"}

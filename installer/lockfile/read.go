@@ -87,7 +87,7 @@ func parse(e sources.Engine, name string, src []byte) (*File, sources.Diagnostic
 func (r *reader) read(src []byte) {
 	if line := conflict(src); line > 0 {
 		r.tell(hcl.Pos{Line: line, Column: 1},
-			"resolve the conflict; if in doubt, keep either side and run larder lock", "unresolved merge conflict")
+			"resolve the conflict; if in doubt, keep either side: lock adds what is missing", "unresolved merge conflict")
 		return
 	}
 	if err := sources.CheckText(src, false); err != nil { // one mark was removed
@@ -162,7 +162,7 @@ func (r *reader) body(body *hclsyntax.Body) {
 		switch b.Type {
 		case "provider":
 			if providers++; providers > maxProviders {
-				r.tell(b.TypeRange.Start, "remove the lock file, and run larder lock", "more than %d providers", maxProviders)
+				r.tell(b.TypeRange.Start, "a lock file has a block for each provider that is required", "more than %d providers", maxProviders)
 				return
 			}
 			r.provider(b)

@@ -280,7 +280,7 @@ func (m *Mirror) Detail(ctx context.Context, r sources.Release) (detail sources.
 func noPlatform(id sources.PackageID, there []string) error {
 	if len(there) == 0 {
 		return sources.WithHint(sources.ErrNoPlatform,
-			"the mirror's %s/%s.json lists no archives; rebuild it, for example with larder mirror index",
+			"the mirror's %s/%s.json lists no archives; rebuild it, for example with larder mirror index DIR",
 			id.Provider, id.Version)
 	}
 	return sources.WithHint(sources.ErrNoPlatform, "the mirror has %s for %s",

@@ -135,7 +135,7 @@ var ErrForeign = errors.New("not a version of a provider")
 // isForeign returns the error for a tag of something of another type.
 func isForeign(format, is string) error {
 	return sources.WithHint(fmt.Errorf("%w: "+format, ErrForeign, fetch.Printable(is)),
-		"is this a container image? larder mirror push writes providers in the form that OpenTofu installs")
+		"is this a container image? mirror push writes providers in the form that OpenTofu installs")
 }
 
 // decode decodes a manifest or an index. Its error is not about the document as a whole.

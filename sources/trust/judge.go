@@ -112,7 +112,7 @@ func (j Judge) checkSigned(id sources.PackageID, r sources.Report) error {
 		return sources.WithHint(refused, "if the publisher has announced the new key, add its fingerprint to trusted_keys")
 	case len(r.By) == 0:
 		return sources.WithHint(refused,
-			"use the origin registry, or a mirror with signed checksums, such as one that larder mirror sync created")
+			"use the origin registry, or a mirror with signed checksums, such as one that mirror sync created")
 	case j.Require == RequireTrusted && best.Verdict < sources.SignedByTrusted:
 		return sources.WithHint(refused,
 			"if the publisher has announced this key, add its fingerprint with --trust-key")

@@ -218,5 +218,5 @@ func HasNothing(typed string, patterns []site.Pattern) error {
 	if len(patterns) > 0 {
 		return sources.WithHint(fmt.Errorf("%s has no packages that match", typed), listHint, site.ShellQuoted(typed))
 	}
-	return sources.WithHint(fmt.Errorf("%s has no packages", typed), "name the place exactly as larder mirror push did")
+	return sources.WithHint(fmt.Errorf("%s has no packages", typed), "name the place exactly as mirror push did")
 }

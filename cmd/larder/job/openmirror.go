@@ -106,7 +106,7 @@ func QuotedPath(path string) string {
 }
 
 // needMirror is the hint for a path that should be that of a mirror.
-const needMirror = "name the directory of a mirror; larder mirror sync creates one"
+const needMirror = "name the directory of a mirror; larder mirror sync DIR creates one"
 
 // Existing returns the directory of an existing mirror, which may have no packages any more.
 func Existing(s *site.Site, typed string) (string, error) {

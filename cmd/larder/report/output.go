@@ -12,6 +12,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -54,6 +55,7 @@ type run struct {
 	leaves   string       // what remains after an interruption; empty if the command writes nothing
 	waited   sync.Map     // holders of locks that messages named
 	sum      sum
+	flags    string // see Repeat
 }
 
 // Clock returns the current time. Tests replace it.
@@ -222,8 +224,26 @@ func plainf(format string, args ...any) string {
 // Hint writes a hint, unless --quiet or --json is set.
 func (o *Output) Hint(format string, args ...any) {
 	if !o.JSON && o.Level >= Normal {
-		o.line(hintLabel, fmt.Sprintf(format, args...))
+		o.line(hintLabel, o.pasteable(fmt.Sprintf(format, args...))[0])
 	}
+}
+
+// Repeat sets the flags of the run, as words of a command line, that the commands in hints must have too.
+func (o *Output) Repeat(flags ...string) { o.flags = strings.Join(flags, " ") }
+
+// ofFamily matches commands in the hints of packages that don't know the flags of the run.
+var ofFamily = regexp.MustCompile(`\blarder (bundle|cache|mirror) `)
+
+// pasteable returns hints with the flags of the run in their commands.
+func (o *Output) pasteable(hints ...string) []string {
+	if o.flags == "" {
+		return hints
+	}
+	hints = slices.Clone(hints)
+	for i, hint := range hints {
+		hints[i] = ofFamily.ReplaceAllString(hint, "larder "+strings.ReplaceAll(o.flags, "$", "$$")+" $1 ")
+	}
+	return hints
 }
 
 // Detail is like Say, but only with --verbose.
@@ -286,7 +306,7 @@ func (o *Output) tell(all ...Finding) {
 
 // warn writes a warning with hints.
 func (o *Output) warn(text string, hints ...string) {
-	o.tell(Finding{Severity: Risky, Text: text, Hints: hints, module: o.module, line: text})
+	o.tell(Finding{Severity: Risky, Text: text, Hints: o.pasteable(hints...), module: o.module, line: text})
 }
 
 // Warn writes a warning.

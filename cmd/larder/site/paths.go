@@ -62,7 +62,7 @@ func (s *Site) ParentOf(typed string) (string, error) {
 
 // BundleAt returns the path of a bundle, as typed.
 func (s *Site) BundleAt(typed string) (string, error) {
-	return Existing(s.WorkDir, typed, File, "use a file written by larder bundle create or larder cache export")
+	return Existing(s.WorkDir, typed, File, "use a file written by bundle create or cache export")
 }
 
 // IsAddressForm reports whether an argument can be a provider's address, and whether it

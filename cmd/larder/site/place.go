@@ -86,8 +86,8 @@ func DirectoryOnly(typed string) error {
 		return nil
 	}
 	err := fmt.Errorf("%s is not a directory", typed)
-	return report.Usage(sources.WithHint(err, "larder mirror push, also with --prune, updates a place "+
-		"from the directory of a mirror; larder mirror sync DIR --from fetches from a place"))
+	return report.Usage(sources.WithHint(err, "larder mirror push DIR PLACE, also with --prune, updates a place "+
+		"from the directory of a mirror; larder mirror sync DIR --from PLACE fetches from a place"))
 }
 
 // ociMirror returns the mirror for a template in OCI registries.

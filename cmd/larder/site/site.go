@@ -177,6 +177,7 @@ func Open(machine cliconfig.Machine, dir string, opts Options, out *report.Outpu
 	}
 	s.Flags.Config = AbsoluteIfAny(dir, opts.Config) // exec changes the directory later
 	s.Flags.Cache = AbsoluteIfAny(dir, opts.Cache)
+	out.Repeat(s.configured(machine.WorkDir, "")...)
 	return s
 }
 
@@ -402,6 +403,14 @@ func (s *Site) Again(command string, platforms ...sources.Platform) string {
 		words = append(words, "--chdir", ShellQuoted(s.Shown(s.WorkDir)))
 	}
 	words = append(append(words, s.configured(s.WorkDir, command)...), command)
+	if strings.HasPrefix(command, "install") {
+		for _, mirror := range s.Flags.PluginDirs {
+			words = append(words, "--plugin-dir", ShellQuoted(mirror))
+		}
+	}
+	if s.Flags.NoCache && (strings.HasPrefix(command, "install") || strings.HasPrefix(command, "lock")) {
+		words = append(words, "--no-cache")
+	}
 	if s.Flags.Recursive {
 		words = append(words, "-R")
 	}
@@ -417,15 +426,18 @@ func (s *Site) Again(command string, platforms ...sources.Platform) string {
 	return strings.Join(words, " ")
 }
 
-// configured returns the flags of this run that choose the CLI configuration and the engine, for another command that
-// runs in dir.
+// configured returns the flags of this run that choose the CLI configuration, the plugin cache and the engine, for another
+// command that runs in dir.
 func (s *Site) configured(dir, command string) (words []string) {
-	if s.Flags.Config != "" {
-		path := s.Flags.Config
+	for _, flag := range [][2]string{{"--config", s.Flags.Config}, {"--cache", s.Flags.Cache}} {
+		path := flag[1]
+		if path == "" {
+			continue
+		}
 		if relative, err := filepath.Rel(dir, path); err == nil && (dir != s.Machine.WorkDir || filepath.IsLocal(relative)) {
 			path = relative // an absolute path would be shown relative to the working directory
 		}
-		words = append(words, "--config", ShellQuoted(path))
+		words = append(words, flag[0], ShellQuoted(path))
 	}
 	if s.Requested.Reason == "--engine" && !strings.Contains(command, "--engine") {
 		words = append(words, "--engine", string(s.Requested.Engine))

@@ -74,7 +74,7 @@ func ExamineMachine(ctx context.Context, s *site.Site) error {
 	slices.SortStableFunc(c.all, func(a, b report.Finding) int { return cmp.Compare(gravity(a), gravity(b)) })
 	s.Output = out
 	sum := out.Diagnosed(c.all)
-	unread := []string{c.Again("verify"), c.cacheCommand("verify"), "larder mirror verify"}
+	unread := []string{c.Again("verify"), c.Again("cache verify"), "larder mirror verify DIR"}
 	c.left = append(c.left, "Contents of unchanged files not hashed: "+strings.Join(unread, ", "))
 	out.Conclude("%s", strings.Join(c.left, ". "))
 	if sum == (report.Diagnosed{}) {
@@ -180,7 +180,7 @@ func tryCache(ctx context.Context, c *checkup) {
 		return
 	}
 	for _, f := range report.FindingsOf(v.Findings) {
-		f.File, f.Hints = filepath.Join(root, filepath.FromSlash(f.File)), []string{c.cacheCommand("repair")}
+		f.File, f.Hints = filepath.Join(root, filepath.FromSlash(f.File)), []string{c.Again("cache repair")}
 		c.Output.Findings(f)
 	}
 }
@@ -192,15 +192,6 @@ func (c *checkup) cacheDirs() (dirs []string) {
 	}
 	dirs = append(dirs, c.Config.PluginCacheDir)
 	return slices.Compact(slices.DeleteFunc(dirs, func(dir string) bool { return dir == "" }))
-}
-
-// cacheCommand returns a command line for the plugin cache in force.
-func (c *checkup) cacheCommand(words string) string {
-	command := c.Again("cache " + words)
-	if c.Flags.Cache != "" {
-		command += " --cache " + site.ShellQuoted(c.Flags.Cache)
-	}
-	return command
 }
 
 // word returns a path as a word of a command line: short if nothing in it must be quoted.

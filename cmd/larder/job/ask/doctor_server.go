@@ -44,7 +44,7 @@ func ExamineServer(ctx context.Context, s *site.Site, typed, address string) err
 	if s.Flags.Offline {
 		err := fmt.Errorf("%w: doctor sends requests to the server that it examines", sources.ErrOffline)
 		return sources.WithHint(err,
-			"run it without --offline; larder doctor alone examines this machine, without any request")
+			"run it without --offline; doctor alone examines this machine, without any request")
 	}
 	if t.Root, err = s.Here(ctx); err != nil {
 		return err

@@ -314,12 +314,6 @@ func (q *question) lacks(v sources.Version) installer.Bar {
 // again returns another command line for the root module and the same packages.
 func (q *question) again(words string) string {
 	command := q.Again(words)
-	switch {
-	case q.Flags.NoCache:
-		command += " --no-cache"
-	case q.Flags.Cache != "":
-		command += " --cache " + site.ShellQuoted(q.Shown(q.Flags.Cache))
-	}
 	if q.Flags.Offline {
 		command += " --offline"
 	}

@@ -126,7 +126,7 @@ func (im *importer) read(ctx context.Context, from *bundle.Bundle) error {
 	}
 	if len(from.Manifest.Payload) > 0 {
 		im.Out.PayloadLeft(from.Manifest.Payload)
-		im.Out.Hint("larder bundle import puts that into directories: run larder bundle import --help")
+		im.Out.Hint("larder help bundle import shows how to put that into directories")
 	}
 	return errors.Join(errs...)
 }

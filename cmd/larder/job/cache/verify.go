@@ -13,6 +13,7 @@ import (
 	"github.com/larder-cli/larder/cmd/larder/site"
 	"github.com/larder-cli/larder/cmd/larder/ui"
 	"github.com/larder-cli/larder/installer"
+	"github.com/larder-cli/larder/installer/acquire"
 	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/store"
 	"github.com/larder-cli/larder/sources/trust"
@@ -42,7 +43,9 @@ func sumOf(v *cachedir.Verification) report.VerifySum {
 func tellUnknown(k *job.TargetCache, v *cachedir.Verification) {
 	if v.Unknown > 0 {
 		k.Out.Say("%s had no record to compare with", ui.Count(v.Unknown, "package"))
-		k.Out.Hint("%s compares installed packages with lock files, which need no records", k.Again("verify"))
+		if job.IsRootModule(k.WorkDir) {
+			k.Out.Hint("%s compares installed packages with lock files, which need no records", k.Again("verify"))
+		}
 	}
 }
 
@@ -164,11 +167,11 @@ func replacer(ctx context.Context, k *job.TargetCache) (cachedir.Replacer, error
 			k.Out.Missing(id, nil, err, "not fetched again: %v", err)
 			return nil
 		}
-		command := fmt.Sprintf("prefetch %s@%s", id.Provider, id.Version)
-		if k.Flags.Cache != "" {
-			command += " --cache " + site.ShellQuoted(k.Shown(k.Path))
+		if err = k.Explain(err); acquire.IsOther(err) {
+			return err
 		}
-		return sources.WithLastHint(k.Explain(err), "to fetch it later, run %s", k.Again(command, id.Platform))
+		command := fmt.Sprintf("prefetch %s@%s", id.Provider, id.Version)
+		return sources.WithLastHint(err, "to fetch it later, run %s", k.Again(command, id.Platform))
 	}, nil
 }
 

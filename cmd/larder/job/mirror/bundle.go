@@ -58,7 +58,7 @@ func VerifyBundle(ctx context.Context, s *site.Site, file string) error {
 	problems := len(v.Findings) + distrusted
 	if len(v.Findings) > 0 {
 		hints = slices.Insert(hints, 0,
-			"copy the bundle again, or ask the sender for a new one; larder bundle import refuses damaged files")
+			"copy the bundle again, or ask the sender for a new one")
 	}
 	all := report.CheckedOf(packages)
 	report.Grid(s.Output, report.CheckedOf(accepted))

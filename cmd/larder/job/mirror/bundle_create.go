@@ -86,7 +86,7 @@ func CreateBundle(ctx context.Context, s *site.Site, request BundleRequest) erro
 			err := fmt.Errorf("%s is a plugin cache, which has no archives", request.Mirror)
 			err = sources.WithHint(err, "to fetch the archives, name the providers instead of --mirror")
 			return sources.WithHint(err,
-				"without a network: larder cache export FILE -R writes the packages of root modules for larder cache import")
+				"without a network: larder cache export FILE -R writes the packages of root modules for cache import")
 		}
 		return hintDamage(createBundle(ctx, m, dir, file, opts), request.Mirror)
 	}

@@ -139,7 +139,7 @@ func readPublishable(ctx context.Context, m *site.Root, typed string, patterns [
 	if unpacked > 0 {
 		const text = "not pushed, because places have only archives: %s in directories"
 		all.problems = append(all.problems, sources.WithHint(fmt.Errorf(text, ui.Count(unpacked, "package")),
-			"create a mirror of archives with larder mirror sync, without --unpacked"))
+			"create a mirror of archives with mirror sync, without --unpacked"))
 	}
 	for i := range all.releases {
 		r := &all.releases[i]

@@ -370,7 +370,7 @@ func (e *execution) get(ctx context.Context, m *site.Root, tree *modules.Tree, u
 	if output, err := get.CombinedOutput(); err != nil {
 		lines := strings.Split(strings.TrimSpace(string(output)), "\n")
 		err = fmt.Errorf("%s get: %w\n%s", m.Config.Engine, err, strings.Join(lines[max(0, len(lines)-maxGetLines):], "\n"))
-		const hint = "if init alone succeeds, let it install the modules and providers: larder exec --unconfined"
+		const hint = "if init alone succeeds, add --unconfined: it lets init install the modules and providers"
 		return sources.WithHint(err, hint)
 	}
 	return nil
@@ -461,7 +461,7 @@ func (e *execution) checkUnprepared(ctx context.Context, dir string) error {
 		return sources.WithHint(fmt.Errorf(text, e.command.Unforeseen, rule.Place()), wayToForesee)
 	case e.command.Downloads != "":
 		const text = "%s downloads providers that larder can't check beforehand, which the policy (%s) forbids"
-		const hint = "%s and larder mirror sync download only what the policy allows"
+		const hint = "%s and mirror sync download only what the policy allows"
 		return sources.WithHint(fmt.Errorf(text, e.command.Downloads, rule.Place()), hint, e.Again("lock"))
 	case e.command.NoProviders:
 		return nil
