@@ -74,7 +74,7 @@ func (in *Installation) At(ctx context.Context, dir string, out *report.Output) 
 		return func() {}, nil
 	}
 	before := root.Lock
-	result, err := in.install(ctx, m, root)
+	result, lacks, err := in.install(ctx, m, root)
 	if err == nil && in.Installed != nil {
 		err = in.Installed(m, root, result)
 	}
@@ -82,24 +82,24 @@ func (in *Installation) At(ctx context.Context, dir string, out *report.Output) 
 		if result != nil {
 			in.Signers.SawAll(result.Packages)
 		}
-		in.tally.add(out, installed{result, before, len(root.Requirements), err, m.Policy.Has(policy.Platforms)})
+		in.tally.add(out, installed{result, before, len(root.Requirements), err, m.Policy.Has(policy.Platforms), lacks})
 	}, err
 }
 
 // install installs the providers that a root module requires.
-func (in *Installation) install(ctx context.Context, m *site.Root, root *installer.Root) (*installer.Result, error) {
+func (in *Installation) install(ctx context.Context, m *site.Root, root *installer.Root) (result *installer.Result, lacks []string, err error) {
 	root.LockMode, root.DryRun = in.Flags.LockMode, in.Flags.DryRun
 	if err := m.CheckProviders(ctx); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	methods, err := m.Methods(ctx)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	from := sources.NewMulti(methods)
 	to, done, err := m.Store()
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	defer done()
 	opts := m.InstallerOptions(m.Out.Event)
@@ -108,20 +108,20 @@ func (in *Installation) install(ctx context.Context, m *site.Root, root *install
 	opensCache := opts.EngineCache && m.Config.Engine == sources.OpenTofu // which also has what no source lists
 	opts.Confined = len(m.PluginDirs) > 0 && !opensCache
 	opts.UnverifiedCache = m.Config.UnverifiedCache && !m.Flags.NoCache
-	result, err := installer.New(from, to, m.Client, opts).Install(ctx, *root)
+	result, err = installer.New(from, to, m.Client, opts).Install(ctx, *root)
 	if result != nil {
 		if line := m.TellCheckout(ctx, methods, result.Packages); line != "" {
 			result.Warnings = append(result.Warnings, line)
 		}
 	}
 	if err != nil {
-		return result, m.Explain(err)
+		return result, nil, m.Explain(err)
 	}
 	if err := writePluginPath(in.Site, in.PluginPath, root.DataDir); err != nil {
 		err = fmt.Errorf("recording the plugin directories: %w", err)
-		return result, err
+		return result, nil, err
 	}
-	return result, nil
+	return result, lacking(ctx, m, from, result), nil
 }
 
 // warnIncomplete prints one warning for all lock files without hashes for other platforms, because these have the same
@@ -141,19 +141,49 @@ func (in *Installation) warnIncomplete() {
 		files = ui.Count(t.unhashed, "lock file") + " have"
 	}
 	example := slices.Clone(sources.Texts(platforms))
-	for _, other := range []string{"linux_amd64", "darwin_arm64"} {
-		if !slices.Contains(example, other) {
+	for _, other := range commonPlatforms {
+		if !slices.Contains(example, other) && !t.lacking[other] {
 			example = append(example, other)
 		}
 	}
+	command := "lock"
+	if len(in.Flags.PluginDirs) > 0 { // which lock doesn't have
+		command = "install"
+	}
 	hint := "to add hashes for the platforms that you use, run " +
-		in.Again("lock") + " --platform " + strings.Join(example, " --platform ")
-	if t.declared {
-		hint = "to add hashes for the platforms that the policy declares, run " + in.Again("lock")
+		in.Again(command) + " --platform " + strings.Join(example, " --platform ")
+	switch {
+	case t.declared:
+		hint = "to add hashes for the platforms that the policy declares, run " + in.Again(command)
+	case len(example) == len(platforms):
+		hint = "to add hashes for other platforms, run lock with a mirror or registry that has their packages"
 	}
 	in.Output.WarnHint(hint,
 		"%s hashes for %s only, so init fails on other platforms: %s",
 		files, ui.List("and", sources.Texts(platforms)), strings.Join(names, ", "))
+}
+
+// commonPlatforms are those that the hint has as an example.
+var commonPlatforms = []string{"linux_amd64", "darwin_arm64"}
+
+// lacking returns the common platforms for which a source, as far as it says so, has no package of a provider whose lock
+// entry is incomplete.
+func lacking(ctx context.Context, m *site.Root, from sources.Source, result *installer.Result) (platforms []string) {
+	for _, o := range result.Packages {
+		id := o.Package.ID
+		if !slices.Contains(result.Incomplete, id.Provider) {
+			continue
+		}
+		listing, err := from.Versions(ctx, id.Provider) // again, which sends no request
+		detail := listing.Details[id.Version]
+		for _, text := range commonPlatforms {
+			platform, _ := sources.ParsePlatform(text)
+			if err == nil && !detail.For(platform) {
+				platforms = append(platforms, text)
+			}
+		}
+	}
+	return platforms
 }
 
 // A PostponedError is the reason why nothing is installed for a root module before a program runs init there.

@@ -105,7 +105,7 @@ func TestInstallTally(t *testing.T) {
 		outcome(t, "example.test/acme/a", "1.1.0", installer.Fetched),
 		outcome(t, "example.test/acme/b", "1.0.0", installer.WasInstalled),
 	}}
-	i := installed{result, before, 4, nil, false}
+	i := installed{result, before, 4, nil, false, nil}
 	changes := i.changes()
 	sourcetest.Expect(t, changes[0].Was.String() == "1.0.0" && !changes[0].Unchanged, "%+v", changes[0])
 	sourcetest.Expect(t, changes[1].Was == sources.Version{} && changes[1].Unchanged, "%+v", changes[1])
@@ -120,7 +120,7 @@ func TestInstallTally(t *testing.T) {
 	i.err = errors.Join(errors.New("no place"), &sources.ProviderError{Provider: c, Err: sources.ErrNotFound})
 	sourcetest.Equal(t, len(i.removed()), 0, "a failed run writes no lock file")
 	tally.add(s.Output, i)
-	tally.add(s.Output, installed{nil, before, 2, errors.New("no place"), false})
+	tally.add(s.Output, installed{nil, before, 2, errors.New("no place"), false, nil})
 	want := InstallSum{RootModules: 4, Changed: 1, FailedRoots: 3, Failed: 1, Omitted: 1 + 2, UpToDate: 2, Fetched: 2, Bytes: 14}
 	sourcetest.Equal(t, fmt.Sprint(tally.InstallSum), fmt.Sprint(want))
 }
