@@ -26,11 +26,19 @@ func (in *importer) checkBase(ctx context.Context) error {
 			err = fmt.Errorf("%s requires %s, but %s has %s", in.bundle.name, p.ZH, in.dir, s.ZH)
 		}
 		if err != nil {
-			missing = append(missing, sources.WithHint(sources.InPackage(p.ID, err), "import the earlier bundles first, "+
-				"or request one created with --since and the output of larder bundle manifest %s", in.dir))
+			missing = append(missing, sources.WithHint(sources.InPackage(p.ID, err), "%s", in.hintBase(ctx)))
 		}
 	}
 	return errors.Join(missing...)
+}
+
+// hintBase says how to get a bundle whose base the mirror has.
+func (in *importer) hintBase(ctx context.Context) string {
+	const earlier = "import the earlier bundles first"
+	if found, _ := fsmirror.New(in.dir, fsmirror.Options{}).Packages(ctx); len(found) == 0 {
+		return earlier
+	}
+	return earlier + ", or request one created with --since and the output of larder bundle manifest " + in.dir
 }
 
 // decide determines what to do with each package. No package in the mirror may lose its verification.

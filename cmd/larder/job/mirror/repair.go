@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"io/fs"
 	"slices"
 
 	"github.com/larder-cli/larder/cmd/larder/job"
@@ -162,8 +163,9 @@ func (r *repair) explainUnrepaired(id sources.PackageID, err error) error {
 	if err == nil {
 		return nil
 	}
-	full := disk.IsFull(err)
-	if err = sources.InPackage(id, r.Explain(err)); full { // no other mirror, and no removal of this version, is necessary
+	_, here := errors.AsType[*fs.PathError](err)
+	here = here || disk.IsFull(err)
+	if err = sources.InPackage(id, r.Explain(err)); here { // no other mirror, and no removal of this version, helps
 		return err
 	}
 	dir := site.ShellQuoted(r.typed)
