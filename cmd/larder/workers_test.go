@@ -174,14 +174,19 @@ func runLarder(ts *testscript.TestScript, args ...string) reply {
 	for i := range variables {
 		variables[i] = env.Index(i).String()
 	}
+	variables = append(variables, "PWD="+dir)
 	if !s.aloneWith(ts, args) {
-		return work(s.t, dir, append(variables, "PWD="+dir), args...)
+		a := work(s.t, dir, variables, args...)
+		s.paste(ts, dir, variables, args, a)
+		return a
 	}
 	exit, failed := errors.AsType[*exec.ExitError](ts.Exec("larder", args...))
 	a := reply{Stdout: []byte(ts.ReadFile("stdout")), Stderr: []byte(ts.ReadFile("stderr"))}
 	if failed {
 		a.Status = exit.ExitCode()
 	}
+	a.Output = slices.Concat(a.Stdout, a.Stderr)
+	s.paste(ts, dir, variables, args, a)
 	return a
 }
 
