@@ -33,8 +33,9 @@ type Evidence struct {
 	// records.
 	References func(sources.Release) []string
 
-	// Loose reports that other programs add evidence, so packages without a reference are
-	// compared with it. Strict refuses packages that the merged evidence doesn't cover.
+	// Loose reports that other programs add evidence, so packages without a reference are compared with it, and that
+	// others get the store without its records, so a record without evidence proves no signature. Strict refuses packages
+	// that the merged evidence doesn't cover.
 	Loose, Strict bool
 
 	// Via returns the directory for temporary files.
@@ -199,7 +200,8 @@ func (e *Evidence) Describe(id sources.PackageID, dir string, f Facts) sources.S
 // Proof returns what was proved about a package, and the evidence for it, with the keys
 // marked that a registry listed. The packages of a version share their evidence, so it may
 // have changed since the record was made. What it proves now counts then. If it proves
-// nothing, the facts in the record still hold, unless the key was revoked since.
+// nothing, the facts in the record still hold, unless the key was revoked since. Without evidence, they don't hold in a
+// loose store.
 func (e *Evidence) Proof(id sources.PackageID, f Facts) (sources.Proof, *sources.Signed) {
 	if kept, err := e.resolve(id.Release(), f.Evidence); err == nil && kept.same && f.Proof.Signed() {
 		return f.Proof, kept.Signed
@@ -208,7 +210,7 @@ func (e *Evidence) Proof(id sources.PackageID, f Facts) (sources.Proof, *sources
 	switch {
 	case errors.Is(err, sources.ErrRevoked):
 		return sources.Proof{Matched: f.Proof.Matched}, nil
-	case signed == nil, err != nil && len(proof.Revoked) == 0:
+	case err != nil && signed != nil && len(proof.Revoked) == 0:
 		return f.Proof, nil
 	}
 	return proof, signed
@@ -241,7 +243,11 @@ func (e *Evidence) check(ctx context.Context, id sources.PackageID, f Facts) (so
 		return f.Proof, nil, nil
 	}
 	kept, err := e.resolve(id.Release(), f.Evidence)
-	switch missing := errors.Is(err, sources.ErrNotFound); {
+	missing := errors.Is(err, sources.ErrNotFound)
+	if missing && e.Loose {
+		f.Proof = sources.Proof{Matched: f.Proof.Matched}
+	}
+	switch {
 	case missing && f.Evidence != "":
 		return f.Proof, nil, ErrMissing
 	case missing:
