@@ -87,24 +87,37 @@ func (m *Root) CheckOverride(config *cliconfig.Config, p sources.Provider) error
 // CheckEngine returns an error if the policy doesn't allow an engine. It runs the engine for its version if a rule
 // depends on that, in the directory and with the -chdir with which it will run, because version managers use them.
 func (m *Root) CheckEngine(ctx context.Context, program, workDir, chdir string) error {
+	return m.AllowsEngine(program, func() (sources.Version, error) {
+		line := []string{program}
+		if chdir != "" {
+			line = append(line, "-chdir="+chdir)
+		}
+		v, _, err := m.VersionOf(ctx, workDir, nil, line...)
+		return v, err
+	})
+}
+
+// AllowsEngine returns an error about the subject if the policy doesn't allow the engine of the root module. Version is
+// called if a rule depends on the version. Without it, such a rule refuses nothing.
+func (m *Root) AllowsEngine(subject string, version func() (sources.Version, error)) error {
 	unknown, is := errors.AsType[*policy.Violation](m.Policy.CheckEngine(m.Config.Engine, sources.Version{}))
 	if !is {
 		return nil
 	}
-	if _, listed := unknown.Rule.Engines[m.Config.Engine]; !listed {
-		return sources.WithHint(fmt.Errorf("%s: %w", program, unknown), "%s", unknown.Hint())
+	_, listed := unknown.Rule.Engines[m.Config.Engine]
+	switch {
+	case !listed:
+		return sources.WithHint(fmt.Errorf("%s: %w", subject, unknown), "%s", unknown.Hint())
+	case version == nil:
+		return nil
 	}
-	line := []string{program}
-	if chdir != "" {
-		line = append(line, "-chdir="+chdir)
-	}
-	v, _, err := m.VersionOf(ctx, workDir, nil, line...)
+	v, err := version()
 	if err != nil {
-		err := fmt.Errorf("%s: its version is unknown: %s; %w", program, err.Error(), unknown)
+		err := fmt.Errorf("%s: its version is unknown: %s; %w", subject, err.Error(), unknown)
 		return sources.WithHint(err, "%s", unknown.Hint())
 	}
 	if err := m.Policy.CheckEngine(m.Config.Engine, v); err != nil {
-		return fmt.Errorf("%s %s: %w", program, v, err)
+		return fmt.Errorf("%s %s: %w", subject, v, err)
 	}
 	return nil
 }

@@ -256,15 +256,20 @@ func (s *Site) RootFor(ctx context.Context, engine sources.Engine, path string, 
 		return nil, err
 	}
 	m.Config, m.Client = all.Config.At(dir), all.Client
-	if m.Policy, err = s.PolicyFor(dir, m.Config); err == nil && m.Policy.Has(policy.MinAge) {
+	return m, m.readPolicy()
+}
+
+// readPolicy reads the rules for the root module.
+func (m *Root) readPolicy() (err error) {
+	if m.Policy, err = m.PolicyFor(m.Dir, m.Config); err == nil && m.Policy.Has(policy.MinAge) {
 		m.Policy.Ages, err = m.ledger()
-		m.Policy.Accepted = &s.accepted
+		m.Policy.Accepted = &m.accepted
 	}
-	return m, err
+	return err
 }
 
 // Look returns the root module in dir with what can be read of the configuration, also if that has errors, and all
-// problems in it. If the error is not nil, the engine is unknown, and assumed. Others use what Look has read.
+// problems in it. If the error is not nil, the engine may be unknown, and assumed. Others use what Look has read.
 func (s *Site) Look(ctx context.Context, dir string) (m *Root, problems sources.Diagnostics, err error) {
 	m = &Root{Site: s, Out: s.Output, Dir: dir, LockPath: filepath.Join(dir, lockfile.Name)}
 	if err = m.ReadLock(ctx); err != nil {
@@ -275,6 +280,9 @@ func (s *Site) Look(ctx context.Context, dir string) (m *Root, problems sources.
 	found := Settings{config, s.newClient(config)}
 	all, _ := s.Settings.Once(m.Chosen.Engine, func() (Settings, error) { return found, nil })
 	m.Config, m.Client = config.At(dir), all.Client
+	if err == nil {
+		err = m.readPolicy()
+	}
 	return m, problems, err
 }
 

@@ -30,6 +30,7 @@ type checkup struct {
 	all   []report.Finding // what was found
 	area  string           // the current one
 	fails bool             // a finding ends other commands
+	unset bool             // the configuration has errors, so settings and rules are unknown
 	left  []string         // what was not examined
 }
 
@@ -52,6 +53,7 @@ var checks = []struct {
 	{"root module", lockedHashes},
 	{"plugin cache", noExec},
 	{"plugin cache", unverifiedCache},
+	{"engines", tryEngine},
 	{"engines", engines},
 	{"other users", exposed},
 }
@@ -115,6 +117,7 @@ func read(ctx context.Context, c *checkup) {
 		m.Lock = &lockfile.File{}
 	}
 	m.Output.Fail(ctx, errors.Join(err, m.Output.Warnings(problems)))
+	c.unset = c.fails
 	tree, _ := readTree(ctx, m) // the installation reports the errors
 	if tree == nil {
 		return

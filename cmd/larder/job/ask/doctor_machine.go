@@ -38,6 +38,19 @@ func unverifiedCache(_ context.Context, c *checkup) {
 	}
 }
 
+// tryEngine examines whether the policy allows the engine of the root module, as check and exec do. Nothing is known
+// about the version of a program that doctor doesn't run.
+func tryEngine(ctx context.Context, c *checkup) {
+	if c.rootless || c.unset {
+		return
+	}
+	var version func() (sources.Version, error)
+	if p := c.FirstProgram(ctx, c.Config.Engine); p.Runs() {
+		version = func() (sources.Version, error) { return p.Version, nil }
+	}
+	c.Output.Fail(ctx, c.AllowsEngine("the engine is "+string(c.Config.Engine), version))
+}
+
 // engines lists the engines on PATH. It finds those that can't use what Larder installs, that run without Larder
 // although there is a shim, and that others can replace.
 func engines(ctx context.Context, c *checkup) {

@@ -68,9 +68,7 @@ func look(
 	ctx context.Context, s *site.Site, dir string, flags []cliconfig.Input,
 ) (m *setup, ds sources.Diagnostics, err error) {
 	m = &setup{flags: flags, rows: map[string][]report.Item{}}
-	if m.Root, ds, err = s.Look(ctx, dir); err == nil {
-		m.Policy, err = s.PolicyFor(dir, m.Config)
-	}
+	m.Root, ds, err = s.Look(ctx, dir)
 	return m, ds, err
 }
 

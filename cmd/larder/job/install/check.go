@@ -249,12 +249,9 @@ func (k *checkedModule) checkRoot(ctx context.Context, root *installer.Root) err
 // checkEngine adds a finding if the policy doesn't list the engine of the root module. Only the commands that start the
 // engine know its version.
 func (k *checkedModule) checkEngine(root *installer.Root) {
-	engine := k.Root.Config.Engine
-	v, is := errors.AsType[*policy.Violation](k.Policy.CheckEngine(engine, sources.Version{}))
+	err := k.AllowsEngine("the engine is "+string(k.Root.Config.Engine), nil)
+	v, is := errors.AsType[*policy.Violation](err)
 	if !is {
-		return
-	}
-	if _, listed := v.Rule.Engines[engine]; listed {
 		return
 	}
 	at := report.Place{File: k.LockFile, Line: 1}
@@ -262,7 +259,7 @@ func (k *checkedModule) checkEngine(root *installer.Root) {
 		at = k.declared(root.Requirements[0].Provider)
 	}
 	k.add(report.Finding{
-		Kind: policyRule(v), Text: fmt.Sprintf("the engine is %s: %v", engine, v),
+		Kind: policyRule(v), Text: err.Error(),
 		Hints:   []string{"larder explain shows why this is the engine", v.Hint()},
 		Related: []report.Place{{File: v.Rule.File, Line: v.Rule.Line}},
 	}, at)
