@@ -344,7 +344,7 @@ func TestUsersMeetClosedDirectories(t *testing.T) {
 		out := c.run(0, bob, two, "install")
 		c.contain(out, "the plugin cache "+c.cache+" is read-only: new packages are not added to it: "+
 			c.cache+"/.larder/tmp belongs to user 54321: ",
-			"hint: let user 54321 run larder cache repair, so that all users of "+c.cache+" may write there")
+			"hint: let user 54321 run larder --cache "+c.cache+" cache repair, so that all users of "+c.cache+" may write there")
 		c.requested(1)
 		c.silent(bob, c.base, "cache", "list")
 		c.contain(c.run(0, bob, c.base, "cache", "prune", "--all", "--yes"), "Nothing to remove; kept: 1 of other users")

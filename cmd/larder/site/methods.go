@@ -192,7 +192,10 @@ func (m *Root) direct(p sources.Provider) bool {
 // offlineHint says how a package gets to this machine. A command that changes nothing doesn't keep what it downloads.
 func (m *Root) offlineHint() string {
 	const mirror = ", or configure a mirror on this machine that has it"
-	if !m.Flags.ReadOnly {
+	switch {
+	case m.Flags.DryRun:
+		return "run once without --offline and --dry-run" + mirror
+	case !m.Flags.ReadOnly:
 		return "run once without --offline" + mirror
 	}
 	var platforms []sources.Platform // prefetch has those of the policy too, unless it has the flag
