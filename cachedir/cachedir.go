@@ -136,6 +136,7 @@ type Options struct {
 	Link        sources.LinkMode // how Link works; LinkAuto by default
 	LockTimeout time.Duration    // how long to wait for a lock; 0 means without limit
 	Paranoid    bool             // ignore records, always hash
+	Recorded    bool             // hash nothing: a package without a valid record has no hashes
 	Now         func() time.Time // time.Now by default
 
 	// Judge computes verdicts from evidence, and decides which evidence to keep. By default it is

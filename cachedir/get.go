@@ -64,6 +64,9 @@ func (d *Dir) find(ctx context.Context, id sources.PackageID, dir string, ledger
 	if _, err := archive.Executable(dir, id.Provider.Type); errors.Is(err, archive.ErrNoExecutable) {
 		return record{}, fmt.Errorf("%w: %w", sources.ErrNotFound, err)
 	}
+	if d.opts.Recorded {
+		return record{}, nil
+	}
 	if r, err = hash(ctx, dir); err != nil {
 		return record{}, err
 	}

@@ -141,6 +141,22 @@ func TestGetParanoid(t *testing.T) {
 	}
 }
 
+// With Recorded, an installed package has the recorded hashes, or none if its files are not the recorded ones.
+func TestGetRecorded(t *testing.T) {
+	root, d, s := cached(t, cachedir.Options{Link: sources.LinkCopy})
+	target := targetIn(t.TempDir())
+	linked(t, d, s, target)
+	opts := cachedir.Options{Recorded: true, ReadOnly: true}
+	sourcetest.Equal(t, get(t, open(t, root, opts), widget).H1, s.H1)
+	sourcetest.Equal(t, installed(t, d, widget, target).ZH, s.ZH)
+	for _, dir := range []string{target, filepath.Join(root, filepath.FromSlash(widget.Path()))} {
+		files{"extra": "x"}.unpack(t, dir)
+	}
+	for _, now := range []sources.Stored{get(t, open(t, root, opts), widget), installed(t, open(t, root, opts), widget, target)} {
+		sourcetest.Expect(t, now.H1 == "" && now.Differs == "" && now.Report.Verdict == sources.Unverified, "got %+v", now)
+	}
+}
+
 // A file that has just changed can change again without a new modification time.
 func TestGetJustChanged(t *testing.T) {
 	root := t.TempDir()

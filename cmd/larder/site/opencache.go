@@ -154,6 +154,7 @@ func (m *Root) cacheOptions() (cachedir.Options, error) {
 		Checks:      s.Checks,
 		Unbound:     Unbound(),
 		Paranoid:    s.Flags.Paranoid,
+		Recorded:    s.Recorded,
 		Waiting:     func(h cachedir.Holder) { s.Output.WaitingForCache(h.ID, h.Holder, h.Tofu) },
 		LockTimeout: s.Flags.LockTimeout,
 		Warn:        s.Output.WarnOf,

@@ -54,6 +54,7 @@ type Site struct {
 	slots      acquire.Slots // one for each of jobs, shared by all installers
 	Locks      bool          // the command is lock, which installs nothing
 	Checks     bool          // the command compares lock files with packages: it changes no root module, keeps downloads
+	Recorded   bool          // the command hashes no packages: what is known about them is in their records
 	asks       bool          // the command answers a question: it changes nothing, and people wait for the answer
 	Server     string        // a random name, if the command is a server: clients wait for what sources answer
 
