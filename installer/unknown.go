@@ -83,14 +83,7 @@ func (l *Locker) keptSums(ctx context.Context, j *job) trust.Sums {
 		if err != nil {
 			return trust.Sums{}, err
 		}
-		sums, err := trust.ParseSums(evidence.Sums)
-		if listed := sums.Listed(); len(listed) > 0 {
-			_, err = l.opts.Judge.Prove(ctx, j.req.Provider, evidence, listed[0])
-		}
-		if err != nil {
-			return trust.Sums{}, err
-		}
-		return sums, nil
+		return l.opts.Judge.Signed(ctx, j.req.Provider, evidence)
 	})
 	return kept
 }

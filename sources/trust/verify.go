@@ -44,6 +44,19 @@ func prove(ctx context.Context, s *sources.Signed, name string, by rules) (sourc
 	return proof, nil
 }
 
+// Signed returns the checksums in evidence for a version of p, if they are signed. Like [Judge.Prove], it doesn't
+// depend on the settings.
+func (j Judge) Signed(ctx context.Context, p sources.Provider, s *sources.Signed) (Sums, error) {
+	sums, err := ParseSums(s.Sums)
+	if listed := sums.Listed(); len(listed) > 0 {
+		_, err = j.Prove(ctx, p, s, listed[0])
+	}
+	if err != nil {
+		return Sums{}, err
+	}
+	return sums, nil
+}
+
 // Verify verifies an archive under any name, by the rules of the engine: its hash must be
 // one of the signed checksums. Only keys marked as listed count as listed by a registry:
 // a registry marks them, and a store in the evidence that it has recorded. Other keys came
