@@ -126,7 +126,7 @@ var commandTree = sync.OnceValue(func() *line.Command {
 		Flags: append(globalFlags(), line.Flag{Name: "version", Short: "V", Hidden: true}),
 		Commands: []*line.Command{
 			installCommand, execCommand, shimCommand, lockCommand, checkCommand, verifyCommand,
-			explainCommand, versionsCommand, outdatedCommand, doctorCommand, prefetchCommand,
+			explainCommand, versionsCommand, listCommand, outdatedCommand, doctorCommand, prefetchCommand,
 			{
 				Name: "mirror", Job: forStores, Does: "create, publish, verify and prune mirrors",
 				Commands: []*line.Command{

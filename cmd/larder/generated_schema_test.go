@@ -33,7 +33,7 @@ var objects = []report.Object{
 	report.Payload{}, Manifest{}, report.Version{}, line.Help{},
 	report.Topic{}, line.GlobalFlags{}, report.ExitStatus{}, ask.ConfigFile{}, ask.ConfigVariable{},
 	report.Completion{}, ask.Explanation{}, ask.Release{}, ask.EngineChoice{}, ask.ConfigMethod{}, ask.Setting{},
-	ask.Outdated{}, report.Exchange{}, report.Serving{}, report.Served{}, report.Summary{},
+	ask.Inventory{}, ask.Outdated{}, report.Exchange{}, report.Serving{}, report.Served{}, report.Summary{},
 }
 
 // summaries are the types of what commands add to the summary.
@@ -41,7 +41,7 @@ var summaries = []any{
 	job.InstallSum{}, install.LockSum{}, report.FillSum{}, report.VerifySum{}, report.RepairSum{},
 	cache.Total{}, report.PruneSum{}, report.Listed{},
 	cache.Forgot{}, report.BundleSum{}, report.ImportSum{}, report.Indexed{}, report.Compared{}, report.PushSum{},
-	report.ShimSum{}, report.Diagnosed{}, ask.Releases{}, ask.OutdatedSum{}, install.CheckSum{}, report.ServeSum{},
+	report.ShimSum{}, report.Diagnosed{}, ask.Releases{}, ask.ListSum{}, ask.OutdatedSum{}, install.CheckSum{}, report.ServeSum{},
 }
 
 // A Manifest has the members of a [report.Manifest], which encodes itself.

@@ -258,7 +258,7 @@ func readEngine(l *line.Line) (requested []sources.Engine, by string, err error)
 // oneEngine are the commands for lock files and working directories, which are those of one engine.
 var oneEngine = []string{
 	"install", "lock", "exec", "check", "verify", "cache key", "cache export", "help config", "explain", "versions",
-	"outdated", "doctor",
+	"list", "outdated", "doctor",
 }
 
 // machineOf returns what completion knows for a line that is being typed. It reports nothing.

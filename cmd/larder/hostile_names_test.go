@@ -41,7 +41,8 @@ func TestHostileNames(t *testing.T) {
 		"check -R --color always, cache key -R, cache key -R --json, install -R, install -R --json, "+
 		"install -R --verbose --color always, lock -R, lock -R --dry-run, exec -R -- true, exec -R --json -- true, "+
 		"verify -R, verify -R --json, explain acme/widget -R, explain, explain --json, doctor -R, doctor -R --json, "+
-		"outdated -R, outdated -R --json, prefetch -R, mirror sync NAME, mirror sync NAME --json, mirror list NAME, "+
+		"outdated -R, outdated -R --json, list -R, list -R --json, list -R --format cyclonedx, "+
+		"prefetch -R, mirror sync NAME, mirror sync NAME --json, mirror list NAME, "+
 		"mirror verify NAME, mirror index NAME, bundle show NAME, bundle create NAME, import NAME, "+
 		"cache export -R NAME, cache import NAME, cache list, versions NAME, NAME, install --config NAME, help NAME, "+
 		"help config, help variables --json, shim NAME, completion NAME, install --engine NAME", ", ")

@@ -181,6 +181,8 @@ var scenes = []screenScene{
 		larder("outdated -R live --verbose"),
 		larder("outdated live/old --check"),
 		larder("outdated live/old --offline"),
+		larder("list -R live"),
+		larder("list live/old --verbose"),
 		larder("install --upgrade --chdir live/old"),
 	}},
 	{"words", []step{

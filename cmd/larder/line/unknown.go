@@ -15,9 +15,10 @@ var elsewhere = map[string]string{
 	"mirror create": "mirror sync", "mirror add": "mirror sync", "cache add": "prefetch", "cache clean": "cache prune",
 	"init": "install", "i": "install", "sync": "mirror sync", "add": "prefetch", "get": "prefetch", "fetch": "prefetch",
 	"download": "prefetch", "pull": "prefetch", "warm": "prefetch", "update": "install --upgrade",
-	"upgrade": "install --upgrade", "ls": "cache list", "list": "cache list, versions", "clean": "cache prune",
+	"upgrade": "install --upgrade", "ls": "list, cache list", "clean": "cache prune",
 	"gc": "cache prune", "du": "cache stats",
-	"providers": "outdated, explain", "providers lock": "lock", "providers mirror": "mirror sync", "man": "help",
+	"providers": "list, explain", "providers lock": "lock", "providers mirror": "mirror sync", "man": "help",
+	"sbom": "list --format cyclonedx", "inventory": "list",
 	"show": "explain, bundle show", "status": "outdated, verify", "lint": "check", "policy": "check",
 }
 

@@ -56,10 +56,15 @@ const ChangedSince = "changed since it was verified"
 
 // withoutKey returns the text of As without the ID of the key.
 func withoutKey(text string) string {
-	return strings.TrimSuffix(keyID.ReplaceAllString(text, " key"), ", key")
+	return keyID.ReplaceAllStringFunc(text, func(found string) string {
+		if strings.HasSuffix(found, " from") {
+			return ", key from"
+		}
+		return ""
+	})
 }
 
-var keyID = regexp.MustCompile(` key [0-9A-F]{16}\b`)
+var keyID = regexp.MustCompile(`, key [0-9A-F]{16}\b( from)?`)
 
 // Long returns the fingerprint of the key, and where it came from.
 func (s Signature) Long() string {

@@ -1,6 +1,7 @@
 package report
 
 import (
+	"encoding/json"
 	"fmt"
 	"reflect"
 	"slices"
@@ -55,6 +56,16 @@ func (o *Output) ShowText(text string, objects ...Object) {
 	for _, object := range objects {
 		o.object(object)
 	}
+}
+
+// IndentedJSON returns a document of a format in JSON, for ShowText.
+func IndentedJSON(document any) string {
+	var b strings.Builder
+	encoder := json.NewEncoder(&b)
+	encoder.SetEscapeHTML(false)
+	encoder.SetIndent("", "  ")
+	_ = encoder.Encode(document) // whose values always have JSON
+	return b.String()
 }
 
 // ShowPage is like ShowText for a page of help, which is laid out for the terminal.

@@ -84,18 +84,12 @@ func (d Outdated) why() string {
 
 // Cells implements [report.Row].
 func (d Outdated) Cells(o *report.Output) []report.Cell {
-	locked, paint, roots, instead := cmp.Or(d.Locked, "not locked"), ui.Plain, "", ""
+	locked, paint, instead := cmp.Or(d.Locked, "not locked"), ui.Plain, ""
 	if d.Refused {
 		locked += " (not allowed)"
 	}
 	if d.rank == upgradable {
 		paint = ui.Added
-	}
-	switch n := len(d.RootModules); {
-	case n > 1 && o.Level < report.Verbose:
-		roots = "in " + ui.Count(n, "root module")
-	case n > 0:
-		roots = "in " + strings.Join(d.RootModules, ", ")
 	}
 	if o.Level == report.Verbose && d.Instead != "" {
 		instead = strconv.Quote(d.Instead)
@@ -103,12 +97,21 @@ func (d Outdated) Cells(o *report.Output) []report.Cell {
 	return []report.Cell{
 		report.ProviderColumn.Of(d.Provider),
 		report.Column{Head: "LOCKED"}.Of(locked),
-		report.Column{}.Of(roots),
+		rootsCell(o, d.RootModules),
 		report.Column{Head: "ALLOWED"}.Painted(paint, cmp.Or(d.Allowed, "none")),
 		report.Column{Head: "NEWEST"}.Of(d.Newest),
 		report.Column{Head: "HELD BACK BY"}.Of(o.ShortenHere(d.why())),
 		report.Column{Head: "TO ALLOW IT"}.Of(instead),
 	}
+}
+
+// rootsCell returns the cell with the root modules that share a row. It is empty if there can be only one.
+func rootsCell(o *report.Output, roots []string) report.Cell {
+	text := report.Labeled("in ", roots...)
+	if len(roots) > 1 && o.Level < report.Verbose {
+		text = "in " + ui.Count(len(roots), "root module")
+	}
+	return report.Column{}.Of(text)
 }
 
 // mostOutdated is how many rows are listed without --verbose.
@@ -157,12 +160,7 @@ type outdating struct {
 // version is allowed.
 func ListOutdated(ctx context.Context, s *site.Site, request OutdatedRequest) error {
 	s.Ask()
-	if err := job.TakeRoots(s, request.Roots); err != nil {
-		for _, arg := range request.Roots {
-			if address, _ := site.IsAddressForm(arg); address && !job.IsPathForm(arg) && strings.Contains(arg, "/") {
-				return sources.WithLastHint(err, "if %s is a provider, run larder explain %[1]s", arg)
-			}
-		}
+	if err := takeRoots(s, request.Roots); err != nil {
 		return err
 	}
 	o := &outdating{Site: s, several: s.Flags.Recursive || len(s.Roots) > 1}
@@ -170,9 +168,7 @@ func ListOutdated(ctx context.Context, s *site.Site, request OutdatedRequest) er
 	if ctx.Err() != nil {
 		return failed
 	}
-	if told, several := errors.AsType[*report.ToldError](failed); several {
-		o.sum.FailedRoots = told.Failed
-	}
+	o.sum.FailedRoots = failedRoots(failed)
 	o.show()
 	text := o.sum.text(o.several)
 	hint := o.Again("install --upgrade") + " chooses the newest versions that the constraints allow"
@@ -187,6 +183,32 @@ func ListOutdated(ctx context.Context, s *site.Site, request OutdatedRequest) er
 		o.Output.AtLast(func() { o.Output.Hint("%s", hint) })
 	}
 	return failed
+}
+
+// takeRoots is [job.TakeRoots] for questions about all providers.
+func takeRoots(s *site.Site, args []string) error {
+	err := job.TakeRoots(s, args)
+	if err == nil {
+		return nil
+	}
+	for _, arg := range args {
+		if address, _ := site.IsAddressForm(arg); address && !job.IsPathForm(arg) && strings.Contains(arg, "/") {
+			command := "explain"
+			if s.Flags.Recursive {
+				command += " -R"
+			}
+			return sources.WithLastHint(err, "if %s is a provider, run larder %s %[1]s", arg, command)
+		}
+	}
+	return err
+}
+
+// failedRoots returns how many root modules failed, if there can be several.
+func failedRoots(err error) int {
+	if told, several := errors.AsType[*report.ToldError](err); several {
+		return told.Failed
+	}
+	return 0
 }
 
 // at compares the locked versions of the root module in dir. If some sources don't answer, it returns what the

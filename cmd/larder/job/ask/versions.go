@@ -1,6 +1,7 @@
 package ask
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -60,7 +61,7 @@ func (r *Release) describe(d sources.Detail) {
 }
 
 // sorted sorts texts, and removes duplicates.
-func sorted(texts []string) []string {
+func sorted[T cmp.Ordered](texts []T) []T {
 	slices.Sort(texts)
 	return slices.Compact(texts)
 }

@@ -1,9 +1,7 @@
 package install
 
 import (
-	"bytes"
 	"crypto/sha256"
-	"encoding/json"
 	"fmt"
 	"net/url"
 	"path/filepath"
@@ -68,11 +66,7 @@ func (d document) sarif() string {
 	driver := object{
 		"name": "Larder", "version": d.version, "informationUri": "https://github.com/larder-cli/larder", "rules": rules,
 	}
-	var b bytes.Buffer
-	encoder := json.NewEncoder(&b)
-	encoder.SetEscapeHTML(false)
-	encoder.SetIndent("", "  ")
-	_ = encoder.Encode(object{ // always has JSON
+	return report.IndentedJSON(object{
 		"$schema": "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json",
 		"version": "2.1.0",
 		"runs": []object{{
@@ -81,7 +75,6 @@ func (d document) sarif() string {
 			"results":     results,
 		}},
 	})
-	return b.String()
 }
 
 // within returns a text about a root module.
