@@ -13,14 +13,19 @@ var explainCommand = &line.Command{
 	Aliases:   []string{"why"},
 	Job:       forQuestions,
 	Does:      "show why a version is chosen, or what is configured",
-	Arguments: "[ADDRESS] [PATH] [FLAG...]",
+	Arguments: "[ADDRESS[@VERSION]] [PATH] [FLAG...]",
 	Most:      2,
 	Needs:     "takes one provider and one root module",
-	Example:   "larder explain hashicorp/random",
+	Example: "larder explain hashicorp/random\nlarder explain hashicorp/random@3.7.2\n" +
+		"larder explain -R hashicorp/random",
 	About: "Shows the constraints on a provider, what each installation method offers, which\n" +
 		"version is chosen, what excludes each newer one, and how to get another. Without\n" +
-		"ADDRESS, shows the engine, files, variables and settings in effect. Changes nothing.",
-	Flags: []line.Flag{{Name: "all", Does: "show all rows, also of what has no effect"}},
+		"ADDRESS, shows the engine, files, variables and settings in effect. With -R, shows\n" +
+		"which root modules require the provider, and what each of them gets. Changes nothing.",
+	Flags: []line.Flag{
+		recursiveFlag("all root modules in and below PATH that require ADDRESS"), excludeFlag,
+		{Name: "all", Does: "show all rows, also of what has no effect"},
+	},
 	Run: atSite(func(ctx context.Context, l *line.Line, s *site.Site) error {
 		all := l.Bool("all") || l.Bool("verbose")
 		return ask.Explain(ctx, s, ask.ExplainRequest{Arguments: l.Words, All: all, Flags: flagVariables(l)})

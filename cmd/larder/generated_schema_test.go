@@ -32,7 +32,7 @@ var objects = []report.Object{
 	report.Difference{}, report.Pushed{}, report.Bundled{}, report.BundledRemoval{},
 	report.Payload{}, Manifest{}, report.Version{}, line.Help{},
 	report.Topic{}, line.GlobalFlags{}, report.ExitStatus{}, ask.ConfigFile{}, ask.ConfigVariable{},
-	report.Completion{}, ask.Explanation{}, ask.Release{}, ask.EngineChoice{}, ask.ConfigMethod{}, ask.Setting{},
+	report.Completion{}, ask.Explanation{}, ask.Required{}, ask.Release{}, ask.EngineChoice{}, ask.ConfigMethod{}, ask.Setting{},
 	ask.Inventory{}, ask.Outdated{}, report.Exchange{}, report.Serving{}, report.Served{}, report.Summary{},
 }
 
@@ -41,7 +41,7 @@ var summaries = []any{
 	job.InstallSum{}, install.LockSum{}, report.FillSum{}, report.VerifySum{}, report.RepairSum{},
 	cache.Total{}, report.PruneSum{}, report.Listed{},
 	cache.Forgot{}, report.BundleSum{}, report.ImportSum{}, report.Indexed{}, report.Compared{}, report.PushSum{},
-	report.ShimSum{}, report.Diagnosed{}, ask.Releases{}, ask.ListSum{}, ask.OutdatedSum{}, install.CheckSum{}, report.ServeSum{},
+	report.ShimSum{}, report.Diagnosed{}, ask.Releases{}, ask.RequiredSum{}, ask.ListSum{}, ask.OutdatedSum{}, install.CheckSum{}, report.ServeSum{},
 }
 
 // A Manifest has the members of a [report.Manifest], which encodes itself.

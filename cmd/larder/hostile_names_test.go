@@ -40,7 +40,8 @@ func TestHostileNames(t *testing.T) {
 	lines := strings.Split("check -R, check -R --json, check -R --format sarif, check -R --format junit, "+
 		"check -R --color always, cache key -R, cache key -R --json, install -R, install -R --json, "+
 		"install -R --verbose --color always, lock -R, lock -R --dry-run, exec -R -- true, exec -R --json -- true, "+
-		"verify -R, verify -R --json, explain acme/widget -R, explain, explain --json, doctor -R, doctor -R --json, "+
+		"verify -R, verify -R --json, explain acme/widget -R, explain acme/widget -R --json, explain, "+
+		"explain --json, doctor -R, doctor -R --json, "+
 		"outdated -R, outdated -R --json, list -R, list -R --json, list -R --format cyclonedx, "+
 		"prefetch -R, mirror sync NAME, mirror sync NAME --json, mirror list NAME, "+
 		"mirror verify NAME, mirror index NAME, bundle show NAME, bundle create NAME, import NAME, "+

@@ -181,6 +181,7 @@ var scenes = []screenScene{
 		larder("outdated -R live --verbose"),
 		larder("outdated live/old --check"),
 		larder("outdated live/old --offline"),
+		larder("explain -R hashicorp/aws@5.101.0 live"),
 		larder("list -R live"),
 		larder("list live/old --verbose"),
 		larder("install --upgrade --chdir live/old"),

@@ -116,6 +116,7 @@ provider_installation {
 		"doctor me:S3cretC3@example.test", "doctor ftp://me:S3cretC4@mirror.test/",
 		"explain https://me:S3cretC5@mirror.test/a/b", "versions https://me:S3cretC6@mirror.test/a",
 		"versions me:S3cretC7@example.test/acme/widget", "outdated https://me:S3cretC8@mirror.test/a",
+		"list -R https://me:S3cretC9@mirror.test/a", "explain -R https://me:S3cretD1@mirror.test/a/b",
 	} {
 		for _, flag := range []string{"--verbose", "--json"} {
 			t.Run(line+" "+flag, func(t *testing.T) {

@@ -47,6 +47,8 @@ var completions = []struct{ typed, args string }{
 	{"prefetch acme/gadget@", "prefetch|acme/gadget@1."},
 	{"prefetch acme/widget==1", "prefetch|acme/widget==1.1.0"},
 	{"prefetch example.test:8443/acme/gi", "prefetch|example.test:8443/acme/gizmo"},
+	{"explain -R acme/widget@1.1", "explain|-R|acme/widget@1.1.0"},
+	{"list -R --format cyc", "list|-R|--format|cyclonedx"},
 	{"prefetch --from live/ne", "prefetch|--from|live/network.tf"},
 	{"prefetch --chdir li", "prefetch|--chdir|live"},
 	{"bundle verify a-", "bundle|verify|a-file.tar"},

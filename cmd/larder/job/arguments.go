@@ -76,8 +76,12 @@ func isPath(s *site.Site, arg string) (bool, error) {
 		return true, nil
 	}
 	err := fmt.Errorf("%s is a directory without configuration, and may be meant as a provider", arg)
-	return false, sources.WithHint(err,
-		"write ./%s for the directory, with -R for root modules below it, or %s for the provider", arg, fullAddress(arg))
+	below := ""
+	if s.Flags.Searches {
+		below = " with -R for root modules below it,"
+	}
+	const hint = "write ./%s for the directory,%s or %s for the provider"
+	return false, sources.WithHint(err, hint, arg, below, fullAddress(arg))
 }
 
 // fullAddress returns an address with its namespace, and with its host if it has one. It

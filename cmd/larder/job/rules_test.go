@@ -37,7 +37,7 @@ func TestSeparate(t *testing.T) {
 		{"live/net", false, "live/net |"}, {"live/net@1.0", false, "| live/net@1.0"},
 		{"aws acme/aws", false, "| aws acme/aws"}, {"list.tf", false, "list.tf |"}, {"no.tf", false, "| no.tf"}, {"plain", true, "plain |"},
 		{"plain", false, "plain is a directory without configuration, and may be meant as a provider; " +
-			"write ./plain for the directory, with -R for root modules below it, or hashicorp/plain for the provider"},
+			"write ./plain for the directory, or hashicorp/plain for the provider"},
 		{"aws 1.2.0", false, "1.2.0: a version follows its provider after an @; write aws@1.2.0"},
 	} {
 		s, _ := sitetest.Open(t, typedAt, site.Options{Recursive: c.recursive})

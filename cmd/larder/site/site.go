@@ -149,6 +149,7 @@ type Options struct {
 	From       []string           // paths of --from, as typed: what requires packages, or mirrors to fetch from
 	Place      PlaceRequest       // to install from, instead of the configuration's methods
 	Recursive  bool
+	Searches   bool // the command can be recursive
 	Exclude    []string
 	PluginDirs []string // mirrors as typed, in place of all other sources
 	Upgrade    bool

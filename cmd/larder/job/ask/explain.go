@@ -24,10 +24,12 @@ type ExplainRequest struct {
 // Explain explains the choice of a provider's version, or without a provider what is configured.
 func Explain(ctx context.Context, s *site.Site, request ExplainRequest) error {
 	s.Ask()
-	address, dir, err := asked(s, "explain", request.Arguments, false)
+	address, dir, err := asked(s, "explain", request.Arguments, s.Flags.Recursive)
 	switch {
 	case err != nil:
 		return err
+	case s.Flags.Recursive:
+		return explainAll(ctx, s, address)
 	case address == "":
 		return explainMachine(ctx, s, dir, request)
 	}
@@ -41,6 +43,10 @@ func asked(s *site.Site, command string, args []string, needed bool) (address, d
 	switch {
 	case err != nil:
 		return "", "", err
+	case len(addresses) == 0 && needed && s.Flags.Recursive:
+		err := fmt.Errorf("larder %s --recursive needs a provider", command)
+		err = sources.WithHint(err, "write its address, such as hashicorp/random; larder list -R lists all providers")
+		return "", "", report.Usage(err)
 	case len(addresses) == 0 && needed:
 		err := fmt.Errorf("larder %s takes a provider, not the path %s", command, ui.List("and", paths))
 		err = sources.WithHint(err, "write [HOST/]NAMESPACE/TYPE, such as hashicorp/random, before the root module")

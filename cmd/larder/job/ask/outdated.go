@@ -251,27 +251,11 @@ func (o *outdating) at(ctx context.Context, dir string, out *report.Output) (sho
 func (o *outdating) compare(
 	ctx context.Context, m *site.Root, source sources.Source, r sources.Requirement,
 ) (Outdated, error) {
-	listing, err := source.Versions(ctx, r.Provider)
-	for _, warning := range listing.Warnings {
-		o.WarnOnce(r.Provider.String() + ": " + warning)
-	}
-	if errors.Is(err, sources.ErrOffline) {
-		dirs := []string{filepath.Join(m.Config.DataDir, "providers")}
-		if root := m.CacheRoot(); root != "" && !m.Flags.NoCache {
-			dirs = append(dirs, root)
-		}
-		for _, dir := range dirs {
-			here, _ := m.Mirror(dir).Versions(ctx, r.Provider) // these have the layout of a mirror
-			listing.Versions = append(listing.Versions, here.Versions...)
-		}
-	} else if err != nil {
+	listing, err := listed(ctx, m, source, r.Provider)
+	if err != nil {
 		return Outdated{}, err
 	}
 	e, _ := m.Lock.Entry(r.Provider)
-	if err := m.Policy.Learn(ctx, r.Provider, listing.Versions...); err != nil {
-		return Outdated{}, err
-	}
-	m.Policy.See(ctx, r.Provider, listing)
 	rules := installer.Rules{Requirement: r, Locked: e.Version, Policy: m.Policy}
 	one := outdatedOf(rules, listing.Versions, len(listing.Unasked) > 0)
 	one.notQueried = listing.Unasked
@@ -282,6 +266,32 @@ func (o *outdating) compare(
 		o.WarnOnce(fmt.Sprintf("signatures not verified, which %s at %s requires", rule.Setting, m.Brief(rule.Place())))
 	}
 	return one, nil
+}
+
+// listed returns the versions of a provider, and lets the policy learn them. With --offline, these are the ones installed, in
+// the plugin cache and in mirrors on this machine.
+func listed(ctx context.Context, m *site.Root, from sources.Source, p sources.Provider) (sources.Listing, error) {
+	listing, err := from.Versions(ctx, p)
+	for _, warning := range listing.Warnings {
+		m.WarnOnce(p.String() + ": " + warning)
+	}
+	if errors.Is(err, sources.ErrOffline) {
+		dirs := []string{filepath.Join(m.Config.DataDir, "providers")}
+		if root := m.CacheRoot(); root != "" && !m.Flags.NoCache {
+			dirs = append(dirs, root)
+		}
+		for _, dir := range dirs {
+			here, _ := m.Mirror(dir).Versions(ctx, p) // these have the layout of a mirror
+			listing.Versions = append(listing.Versions, here.Versions...)
+		}
+	} else if err != nil {
+		return listing, err
+	}
+	if err := m.Policy.Learn(ctx, p, listing.Versions...); err != nil {
+		return listing, err
+	}
+	m.Policy.See(ctx, p, listing)
+	return listing, nil
 }
 
 // outdatedOf compares the locked version, which is zero if there is none, with the versions that could be chosen. If

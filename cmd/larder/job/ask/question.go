@@ -70,8 +70,7 @@ func newQuestion(ctx context.Context, s *site.Site, dir, typed string) (q *quest
 		return nil, nil, err
 	}
 	q = &question{Root: m}
-	q.readRoot(ctx)
-	if err := q.readAddress(typed); err != nil {
+	if err := q.read(ctx, typed); err != nil {
 		return nil, nil, err
 	}
 	if q.store, done, err = m.Store(); err != nil { // the rest is still an answer
@@ -80,9 +79,6 @@ func newQuestion(ctx context.Context, s *site.Site, dir, typed string) (q *quest
 		if q.store, done, err = m.Store(); err != nil {
 			return nil, nil, err
 		}
-	}
-	if e, ok := q.root.Lock.Entry(q.req.Provider); ok {
-		q.locked = e.Version
 	}
 	if err := q.ask(ctx); err != nil {
 		done()
@@ -97,6 +93,15 @@ func newQuestion(ctx context.Context, s *site.Site, dir, typed string) (q *quest
 		q.Policy.See(ctx, q.req.Provider, a.of.Listing)
 	}
 	return q, done, ctx.Err()
+}
+
+// read reads the root module, and what it requires and locks of the provider that the user asks about.
+func (q *question) read(ctx context.Context, typed string) error {
+	q.readRoot(ctx)
+	err := q.readAddress(typed)
+	e, _ := q.root.Lock.Entry(q.req.Provider)
+	q.locked = e.Version
+	return err
 }
 
 // readRoot reads the requirements of the root module. Errors in it are reported, and what could be read is used.
@@ -134,24 +139,33 @@ func (q *question) cannotRead(reason, unknown string) {
 	q.unknown = append(q.unknown, unknown)
 }
 
-// readAddress reads the provider and the version that the user asks about. An address
-// without host or namespace means the provider that the root module requires, if there is one.
-func (q *question) readAddress(typed string) error {
+// parseAsked parses the address, and the version if there is one, that the user asks about.
+func parseAsked(typed string, e sources.Engine) (p sources.Provider, v sources.Version, err error) {
 	address, version, versioned := sources.CutVersion(typed)
-	p, err := sources.ParseProvider(address, q.Config.Engine)
-	if err != nil {
-		return report.Usage(err)
+	if p, err = sources.ParseProvider(address, e); err != nil {
+		return p, v, report.Usage(err)
 	}
 	if p.BuiltIn() {
 		const text = "%s is a part of %s: it has no versions, and nothing is installed"
-		return report.Usage(fmt.Errorf(text, p, q.Config.Engine))
+		return p, v, report.Usage(fmt.Errorf(text, p, e))
 	}
 	if versioned {
-		if q.asked, err = sources.ParseVersion(version); err != nil {
-			return report.Usage(sources.WithHint(err, "write ADDRESS@VERSION to ask about a version"))
+		if v, err = sources.ParseVersion(version); err != nil {
+			return p, v, report.Usage(sources.WithHint(err, "write ADDRESS@VERSION to ask about a version"))
 		}
 	}
-	q.req = sources.Requirement{Provider: p}
+	return p, v, nil
+}
+
+// readAddress reads the provider and the version that the user asks about. An address
+// without host or namespace means the provider that the root module requires, if there is one.
+func (q *question) readAddress(typed string) (err error) {
+	address, _, _ := sources.CutVersion(typed)
+	p, asked, err := parseAsked(typed, q.Config.Engine)
+	if err != nil {
+		return err
+	}
+	q.asked, q.req = asked, sources.Requirement{Provider: p}
 	var short []sources.Requirement // the short address may mean each of these
 	for _, r := range q.root.Requirements {
 		switch {
