@@ -15,9 +15,9 @@ var bundleCreateCommand = &line.Command{
 	Arguments: "FILE [PATH | ADDRESS[@VERSION]]... [FLAG...]",
 	Example:   "larder bundle create usb.tar -R .",
 	Flags: slices.Concat(wantedFlags, []line.Flag{
-		{Group: selectionFlags, Name: "mirror", Value: "DIR", Kind: line.Dir, Does: "all packages in the mirror DIR"},
+		{Group: selectionFlags, Name: "mirror", Value: "DIR", Kind: line.Dir, Does: "write all packages in the mirror DIR"},
 		{Group: selectionFlags, Name: "since", Value: "PATH", Kind: line.File,
-			Does: "skip packages in PATH: manifest, bundle or mirror"},
+			Does: "skip what this manifest, bundle or mirror has"},
 		{Name: "modules", Does: "add the modules that terraform get has downloaded"},
 		{Name: "engine-binary", Value: "FILE", Kind: line.File, Does: "add the executable of terraform or tofu"},
 		{Name: "force", Does: "replace FILE if it exists"},

@@ -25,12 +25,12 @@ var bundleImportCommand = &line.Command{
 		"Fails if DIR doesn't contain the packages that bundle create --since left out. Last,\n" +
 		"removes packages that the sender has removed: larder bundle show lists them.",
 	Flags: slices.Concat([]line.Flag{
-		{Name: "modules-to", Value: "DIR", Kind: line.Dir, Does: "directory that contains the root modules"},
-		{Name: "engine-to", Value: "DIR", Kind: line.Dir, Does: "directory for terraform or tofu"},
-		{Name: "engine-sha256", Value: "SUM", Does: "checksum of the executable, for --engine-to"},
+		{Name: "modules-to", Value: "DIR", Kind: line.Dir, Does: "write modules into the root modules in DIR"},
+		{Name: "engine-to", Value: "DIR", Kind: line.Dir, Does: "write terraform or tofu into DIR"},
+		{Name: "engine-sha256", Value: "SUM", Does: "expected checksum of the executable"},
 		{Name: "keep", Does: "keep packages that the sender has removed"},
 		{Name: "replace", Does: "replace existing modules and executables"},
-		{Name: "unpacked", Does: "store unpacked packages, from cache export"},
+		{Name: "unpacked", Does: "store packages unpacked, as cache export writes them"},
 		writeConfigFlag,
 		dryRunFlag("verify everything, change nothing"),
 	}, trustFlags),

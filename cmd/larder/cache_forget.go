@@ -17,8 +17,8 @@ var cacheForgetCommand = &line.Command{
 	About: "Larder refuses a version that was republished with different contents, until you\n" +
 		"forget its old hashes. Ask the publisher first. Removes no packages.",
 	Flags: []line.Flag{
-		platformsFlag("only these platforms"),
-		{Name: "kept", Does: "undo prefetch --keep instead, and keep the hashes"},
+		platformsFlag("forget only the hashes of these platforms"),
+		{Name: "kept", Does: "undo prefetch --keep, and keep the hashes"},
 	},
 	Run: atSite(func(ctx context.Context, l *line.Line, s *site.Site) error {
 		return cache.ForgetRelease(ctx, s, l.Word(0), l.Bool("kept"))

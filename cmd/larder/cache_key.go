@@ -13,6 +13,6 @@ var cacheKeyCommand = &line.Command{
 	Example:   "larder cache key -R",
 	About: "The key depends only on the locked versions and the platforms. Without a lock file,\n" +
 		"it depends on the version constraints.",
-	Flags: treeFlags(notHere),
+	Flags: treeFlags(thisOne),
 	Run:   onWords(cache.ShowKey),
 }

@@ -16,11 +16,11 @@ var cacheListCommand = &line.Command{
 	About: "Shows the size, last use, root modules and verification result of each package. In\n" +
 		"a PATTERN, such as aws or */aws, * matches any name.",
 	Flags: []line.Flag{
-		choiceFlag("sort", "ORDER", "order: ", cache.OrderNames),
-		{Group: selectionFlags, Name: "unused", Does: "packages that no known root module uses"},
+		choiceFlag("sort", "ORDER", cache.OrderNames),
+		{Group: selectionFlags, Name: "unused", Does: "list only packages that no known root module uses"},
 		{Group: selectionFlags, Name: "older-than", Value: "AGE", Kind: line.Age,
-			Does: "packages unused for an AGE, such as 30d"},
-		platformsFlag("packages for these platforms"),
+			Does: "list only packages unused for AGE, such as 30d"},
+		platformsFlag("list only packages for these platforms"),
 		rootsFlag,
 	},
 	Run: atSite(func(ctx context.Context, l *line.Line, s *site.Site) error {

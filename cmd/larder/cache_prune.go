@@ -17,9 +17,9 @@ var cachePruneCommand = &line.Command{
 		"the versions in its lock file and the packages in its .terraform.",
 	Flags: append([]line.Flag{
 		rootsFlag,
-		maxSizeFlag("remove unused packages until a SIZE, such as 20G, is left"),
-		{Name: "all", Does: "also remove packages in use or marked by prefetch --keep"},
-	}, pruneFlags("packages unused for an AGE, such as 30d")...),
+		maxSizeFlag("remove unused packages until SIZE is left, such as 20G"),
+		{Name: "all", Does: "remove even packages in use or kept by prefetch --keep"},
+	}, pruneFlags("remove only packages unused for AGE, such as 30d")...),
 	Leaves: notRemoved,
 	Run: atSite(func(ctx context.Context, l *line.Line, s *site.Site) error {
 		return cache.Prune(ctx, s, cachedir.Policy{

@@ -19,11 +19,11 @@ var checkCommand = &line.Command{
 		"unexpected, a lock file is missing, incomplete, or at odds with the configuration, or\n" +
 		"a locked version was republished. Changes no root module.",
 	Flags: []line.Flag{
-		recursiveFlag("all root modules in and below PATH"), excludeFlag,
-		{Group: selectionFlags, Name: "since", Value: "REV", Does: "only root modules changed since REV in git; implies -R"},
-		platformsFlag("platforms, besides those in the policy"),
+		recursiveFlag, excludeFlag,
+		{Group: selectionFlags, Name: "since", Value: "REV", Does: "check only what changed since REV in git; implies -R"},
+		platformsFlag("check these platforms, besides those in the policy"),
 		strictFlag,
-		choiceFlag("format", "FORMAT", "", install.CheckFormats),
+		choiceFlag("format", "FORMAT", install.CheckFormats),
 	},
 	Run: atSite(func(ctx context.Context, l *line.Line, s *site.Site) error {
 		return install.Check(ctx, s, install.CheckRequest{

@@ -25,7 +25,7 @@ var execCommand = &line.Command{
 		"COMMAND can also be a program that runs terraform or tofu, such as terragrunt.\n" +
 		"Larder then installs the providers before each init that the program runs.",
 	Flags: slices.Concat([]line.Flag{
-		recursiveFlag("all root modules in and below the working directory"), excludeFlag, upgradeFlag,
+		recursiveFlag, excludeFlag, upgradeFlag,
 		{Name: "unconfined", Does: "let init install providers that larder has not foreseen"},
 	}, trustFlags, installFlags("show what would be installed, and run nothing"), []line.Flag{
 		{Name: asShim, Hidden: true},

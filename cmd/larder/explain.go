@@ -23,8 +23,8 @@ var explainCommand = &line.Command{
 		"ADDRESS, shows the engine, files, variables and settings in effect. With -R, shows\n" +
 		"which root modules require the provider, and what each of them gets. Changes nothing.",
 	Flags: []line.Flag{
-		recursiveFlag("all root modules in and below PATH that require ADDRESS"), excludeFlag,
-		{Name: "all", Does: "show all rows, also of what has no effect"},
+		recursiveFlag, excludeFlag,
+		{Name: "all", Does: "show all rows, even those without an effect"},
 	},
 	Run: atSite(func(ctx context.Context, l *line.Line, s *site.Site) error {
 		all := l.Bool("all") || l.Bool("verbose")

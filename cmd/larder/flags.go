@@ -32,28 +32,28 @@ const (
 	signatureFlags = "Signatures"
 )
 
-// What --platform replaces.
+// The defaults of --platform.
 const (
-	notHere     = "platforms, instead of this machine's"
-	notDeclared = "platforms, instead of the policy's or this machine's"
+	thisOne  = "this machine's"
+	declared = "the policy's or this machine's"
 )
 
 // treeFlags select root modules and platforms, for commands that work on the root module in
 // the working directory or on all root modules below it.
 func treeFlags(platforms string) []line.Flag {
-	return []line.Flag{recursiveFlag("all root modules in and below PATH"), excludeFlag, platformsFlag(platforms)}
+	return []line.Flag{recursiveFlag, excludeFlag, platformsDefault(platforms)}
 }
 
 // wantedFlags select packages, for commands that put them into a store.
 var wantedFlags = []line.Flag{
 	{Group: selectionFlags, Name: "from", Value: "FROM", Kind: line.File, Repeatable: true,
 		Does: "root modules, lock files, .tf files, or a place"},
-	recursiveFlag("all root modules in and below PATH"),
+	recursiveFlag,
 	excludeFlag,
-	platformsFlag(notDeclared),
+	platformsDefault(declared),
 	{Group: selectionFlags, Name: "newest", Value: "N", Kind: line.Number,
-		Does: "number of versions, if none is locked", Excludes: "all-versions"},
-	{Group: selectionFlags, Name: "all-versions", Does: "all allowed versions, if none is locked"},
+		Does: "fetch N versions if none is locked", Default: "1", Excludes: "all-versions"},
+	{Group: selectionFlags, Name: "all-versions", Does: "fetch all allowed versions if none is locked"},
 	upgradeFlag,
 	{Group: selectionFlags, Name: "no-lock-file", Does: "ignore lock files, even those with errors"},
 }
@@ -85,11 +85,10 @@ func requirement(l *line.Line) trust.Requirement {
 	return trust.RequireNothing
 }
 
-// pruneFlags are the flags of commands that remove packages from a store. Since is what --older-than
-// does, as in "packages unused for an AGE, such as 90d".
-func pruneFlags(since string) []line.Flag {
+// pruneFlags are the flags of commands that remove packages from a store. Older is what --older-than does.
+func pruneFlags(older string) []line.Flag {
 	return []line.Flag{
-		{Group: limitFlags, Name: "older-than", Value: "AGE", Kind: line.Age, Does: since},
+		{Group: limitFlags, Name: "older-than", Value: "AGE", Kind: line.Age, Does: older},
 		{Group: limitFlags, Name: "keep-last", Value: "N", Kind: line.Number,
 			Does: "keep the N newest versions of each provider"},
 		{Name: "yes", Short: "y", Does: "remove without asking"},
@@ -97,35 +96,41 @@ func pruneFlags(since string) []line.Flag {
 	}
 }
 
-// recursiveFlag is read for every command that has it. It does what the command does with all root modules.
-func recursiveFlag(does string) line.Flag {
-	return line.Flag{Group: selectionFlags, Name: "recursive", Short: "R", Alias: "r", Does: does}
-}
-
 // Flags that mean the same in each of their commands.
 var (
+	// recursiveFlag is read for every command that has it.
+	recursiveFlag = line.Flag{Group: selectionFlags, Name: "recursive", Short: "R", Alias: "r",
+		Does: "find root modules in the directories below as well"}
 	// excludeFlag is a usage error without --recursive, because there is no search to limit.
 	excludeFlag = line.Flag{Group: selectionFlags, Name: "exclude", Value: "GLOB", Repeatable: true,
-		Does: "directories that --recursive skips"}
+		Does: "skip directories that match GLOB, with --recursive"}
 	// strictFlag is for commands that check hashes in lock files, and means the same in each of them.
 	strictFlag = line.Flag{Name: "strict", Does: "report every hash that no known package has"}
 	// upgradeFlag is for commands that otherwise use the versions in lock files.
 	upgradeFlag = line.Flag{Group: selectionFlags, Name: "upgrade", Short: "u",
-		Does: "newest allowed versions, not the locked ones"}
+		Does: "ignore locked versions, choose the newest allowed"}
 	// endpointFlag is for commands that work with places.
-	endpointFlag = line.Flag{Name: "endpoint", Value: "URL", Does: "of a store other than AWS's, for s3://"}
+	endpointFlag = line.Flag{Name: "endpoint", Value: "URL",
+		Does: "use this S3-compatible store for s3://", Default: "AWS"}
 	// writeConfigFlag writes a CLI configuration for a mirror.
 	writeConfigFlag = line.Flag{Name: "write-config", Value: "FILE", Kind: line.File,
 		Does: "write a CLI configuration that uses the mirror"}
 	// rootsFlag is for commands that need the root modules that use the cache.
 	rootsFlag = line.Flag{Group: selectionFlags, Name: "roots", Value: "DIR", Kind: line.Dir, Repeatable: true,
-		Does: "also search DIR for root modules"}
+		Does: "search DIR for more root modules that use the cache"}
 )
 
 // platformsFlag is for commands that work for several platforms at once.
 func platformsFlag(does string) line.Flag {
 	return line.Flag{Group: selectionFlags, Name: "platform", Value: "OS_ARCH,...", Repeatable: true, Does: does,
 		Offers: commonPlatforms}
+}
+
+// platformsDefault is platformsFlag for what the command works for without it.
+func platformsDefault(otherwise string) line.Flag {
+	f := platformsFlag("platforms")
+	f.Default = otherwise
+	return f
 }
 
 // commonPlatforms are the platforms that most providers support.
@@ -138,7 +143,7 @@ var commonPlatforms = []string{
 // installFlags are the flags of commands that install from sources that the engines' init takes too.
 func installFlags(dryRun string) []line.Flag {
 	return []line.Flag{
-		{Name: "lockfile", Value: "MODE", Does: "readonly: no other providers; frozen: no change", Offers: lockModes},
+		{Name: "lockfile", Value: "MODE", Does: "readonly refuses other versions, frozen any change", Offers: lockModes},
 		{Name: "plugin-dir", Value: "DIR", Kind: line.Dir, Repeatable: true, Does: "install only from the mirror in DIR"},
 		{Name: "paranoid", Does: "rehash every file, ignore hash records"},
 		dryRunFlag(dryRun),
@@ -172,9 +177,9 @@ func each[T any](texts []string, parse func(string) (T, error)) (all []T, err er
 }
 
 // choiceFlag takes one of some values. The first is the default.
-func choiceFlag[T ~string](name, value, does string, values []T) line.Flag {
-	does += oneOf(values)
-	return line.Flag{Name: name, Value: value, Kind: line.Choice, Does: does, Offers: sources.Texts(values)}
+func choiceFlag[T ~string](name, value string, values []T) line.Flag {
+	return line.Flag{Name: name, Value: value, Kind: line.Choice, Does: oneOf(values), Default: string(values[0]),
+		Offers: sources.Texts(values)}
 }
 
 // oneOf returns the values of a flag as its description.

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -46,6 +47,20 @@ func TestCommandsHaveExamples(t *testing.T) {
 			sourcetest.Equal(t, l.Command.Path, cmd.Path, "example", example)
 		}
 		sourcetest.Expect(t, cmd.Does != "" && !strings.HasSuffix(cmd.Does, "."), "%s: %q", cmd.Path, cmd.Does)
+	}
+}
+
+// leaning matches a description of a flag that only makes sense after its placeholder, or after the line above.
+var leaning = regexp.MustCompile(`^(also|but|besides|for|of|than|the same|likewise)\b|by default`)
+
+// The description of each flag stands alone, and [line.New] adds the default.
+func TestFlagsStandAlone(t *testing.T) {
+	for _, cmd := range commandTree().All() {
+		for _, f := range cmd.Flags {
+			sourcetest.Expect(t, !leaning.MatchString(f.Does), "%s --%s: %q", cmd.Path, f.Name, f.Does)
+			sourcetest.Expect(t, f.Kind != line.Choice || strings.HasSuffix(f.Does, "(default: "+f.Offers[0]+")"),
+				"%s --%s: %q has no default", cmd.Path, f.Name, f.Does)
+		}
 	}
 }
 

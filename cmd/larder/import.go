@@ -21,13 +21,13 @@ var importCommand = &line.Command{
 	About: "PATH is an executable, a zip file, or a directory of these, such as a plugin\n" +
 		"directory of Terraform 0.12. Doesn't change these files, and needs no network.",
 	Flags: slices.Concat([]line.Flag{
-		line.Flag{Name: "to", Value: "DIR", Kind: line.Dir, Does: "mirror directory, created if missing"},
-		line.Flag{Name: "namespace", Value: "[HOST/]NAMESPACE", Does: "namespace of providers whose path has none"},
+		line.Flag{Name: "to", Value: "DIR", Kind: line.Dir, Does: "mirror directory, created if it is missing"},
+		line.Flag{Name: "namespace", Value: "NAMESPACE", Does: "namespace, or HOST/NAMESPACE, of paths without one"},
 		line.Flag{Name: "as", Value: "ADDRESS@VERSION", Does: "address and version of the provider", Excludes: "namespace"},
-		line.Flag{Name: "platform", Value: "OS_ARCH", Does: "for paths without one; default: this machine's",
+		line.Flag{Name: "platform", Value: "OS_ARCH", Does: "platform of paths without one", Default: thisOne,
 			Offers: commonPlatforms},
 		line.Flag{Name: "key", Value: "FILE", Kind: line.File, Does: "public key for SHA256SUMS beside the zip files"},
-		line.Flag{Name: "sign-key", Value: "FILE", Kind: line.File, Does: "private key, if there is no signature"},
+		line.Flag{Name: "sign-key", Value: "FILE", Kind: line.File, Does: "private key that signs if there is no signature"},
 		line.Flag{Name: "unpacked", Does: "write directories, not archives"},
 		line.Flag{Name: "replace", Does: "replace different packages in the mirror"},
 		dryRunFlag("show what would be imported"),

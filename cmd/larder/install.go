@@ -18,7 +18,7 @@ var installCommand = &line.Command{
 		"lock file, the same files in .terraform. PATH is a root module.",
 	Flags: slices.Concat([]line.Flag{
 		upgradeFlag,
-	}, treeFlags(notHere), trustFlags, installFlags("show what would be installed"), []line.Flag{allowEmptyFlag}),
+	}, treeFlags(thisOne), trustFlags, installFlags("show what would be installed"), []line.Flag{allowEmptyFlag}),
 	Leaves: "providers already installed are complete; the lock file is intact",
 	Run:    onWords(install.Install),
 }

@@ -18,7 +18,7 @@ var listCommand = &line.Command{
 	About: "Shows each version that lock files select, the platforms that they have hashes for, and\n" +
 		"how the installed packages were verified. Requests nothing and changes nothing.",
 	Flags: []line.Flag{
-		recursiveFlag("all root modules in and below PATH"), excludeFlag, choiceFlag("format", "FORMAT", "", ask.ListFormats),
+		recursiveFlag, excludeFlag, choiceFlag("format", "FORMAT", ask.ListFormats),
 	},
 	Run: atSite(func(ctx context.Context, l *line.Line, s *site.Site) error {
 		return ask.List(ctx, s, ask.ListRequest{Roots: l.Words, Format: ask.ListFormat(l.Text("format"))})

@@ -21,7 +21,7 @@ var lockCommand = &line.Command{
 	About: "Like terraform providers lock, but uses the configured installation methods, and\n" +
 		"doesn't download archives again if their hashes are recorded. --upgrade locks the\n" +
 		"new version for the same platforms as the old one.",
-	Flags: slices.Concat(treeFlags(notDeclared), []line.Flag{upgradeFlag}, trustFlags, []line.Flag{
+	Flags: slices.Concat(treeFlags(declared), []line.Flag{upgradeFlag}, trustFlags, []line.Flag{
 		line.Flag{Name: "keep", Does: "keep packages for other platforms in the plugin cache", Excludes: "no-cache"},
 		line.Flag{Name: "check", Does: "report missing and unknown hashes, change no lock file", Excludes: "dry-run"},
 		strictFlag,

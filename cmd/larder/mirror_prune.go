@@ -22,10 +22,10 @@ var mirrorPruneCommand = &line.Command{
 		"version is locked, keeps the newest in the mirror.",
 	Flags: append([]line.Flag{
 		{Group: selectionFlags, Name: "keep-locked-by", Value: "PATH", Kind: line.File, Repeatable: true,
-			Does: "keep what these root modules or files select"},
-		recursiveFlag("all root modules in and below PATH"),
+			Does: "keep what root modules or lock files in PATH select"},
+		recursiveFlag,
 		excludeFlag,
-	}, pruneFlags("packages older than an AGE, such as 90d")...),
+	}, pruneFlags("remove only packages older than AGE, such as 90d")...),
 	Leaves: notRemoved,
 	Run:    atSite(mirrorPrune),
 }

@@ -19,7 +19,7 @@ var mirrorPushCommand = &line.Command{
 		"with the signed checksums. Refuses an archive that PLACE has with other contents.",
 	Flags: []line.Flag{
 		{Name: "replace", Does: "replace archives that have other contents"},
-		{Name: "prune", Does: "also remove what DIR lacks of its providers"},
+		{Name: "prune", Does: "remove versions that DIR lacks, of providers in DIR"},
 		endpointFlag,
 		dryRunFlag("show what would be changed"),
 	},

@@ -16,7 +16,7 @@ var mirrorRepairCommand = &line.Command{
 		"and then leaves it, and its entry in the index, as they are.",
 	Flags: append([]line.Flag{
 		{Group: selectionFlags, Name: "from", Value: "FROM", Kind: line.Dir, Repeatable: true,
-			Does: "fetch only from these mirrors, or a place"},
+			Does: "fetch only from these mirrors or this place"},
 		endpointFlag,
 		dryRunFlag("show what would be repaired"),
 	}, trustFlags...),

@@ -18,7 +18,7 @@ var outdatedCommand = &line.Command{
 	About: "Shows the locked version of each provider, the newest version that the constraints\n" +
 		"allow, the newest version, and the constraint that excludes it. Changes nothing.",
 	Flags: []line.Flag{
-		recursiveFlag("all root modules in and below PATH"), excludeFlag,
+		recursiveFlag, excludeFlag,
 		{Name: "check", Does: "exit with status 3 if a newer version is allowed"},
 	},
 	Run: atSite(func(ctx context.Context, l *line.Line, s *site.Site) error {

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"runtime/debug"
@@ -23,19 +22,19 @@ var serveCommand = &line.Command{
 	About: "Clients use it as a network_mirror, or as the registry of providers whose host is its\n" +
 		"name. Writes a line for each request. Without TLS, it listens on 127.0.0.1:8080.",
 	Flags: append([]line.Flag{
-		{Name: "listen", Value: "ADDR", Repeatable: true, Does: "HOST:PORT, or unix:PATH; :8443 by default"},
-		{Name: "cert", Value: "FILE", Kind: line.File, Does: "certificate; read again when it changes",
+		{Name: "listen", Value: "ADDR", Repeatable: true, Does: "listen on HOST:PORT or unix:PATH", Default: ":8443"},
+		{Name: "cert", Value: "FILE", Kind: line.File, Does: "certificate, which is read again when it changes",
 			Excludes: "self-signed"},
 		{Name: "key", Value: "FILE", Kind: line.File, Does: "key of the certificate"},
 		{Name: "self-signed", Does: "use a certificate authority of this machine"},
 		{Name: "name", Value: "HOST[:PORT]", Does: "the host name that clients use"},
-		{Name: "behind-proxy", Does: "plain HTTP, for a proxy with a certificate"},
-		{Name: "tokens", Value: "FILE", Kind: line.File, Does: "require a token: lines of NAME and SHA-256"},
-		{Name: "upstream", Does: "fetch what the mirror lacks as install would"},
-		{Name: "fresh", Value: "TIME", Kind: line.Time, Does: "how old lists from upstream may be; 5m by default"},
-		maxSizeFlag("remove packages not served for the longest time"),
+		{Name: "behind-proxy", Does: "serve plain HTTP, for a proxy with a certificate"},
+		{Name: "tokens", Value: "FILE", Kind: line.File, Does: "require a token; FILE has lines of NAME and SHA-256"},
+		{Name: "upstream", Does: "fetch missing packages from the configured sources"},
+		{Name: "fresh", Value: "TIME", Kind: line.Time, Does: "use lists from upstream for TIME", Default: "5m"},
+		maxSizeFlag("remove least recently served packages above SIZE"),
 		{Name: "keep-locked-by", Value: "PATH", Kind: line.Dir, Repeatable: true,
-			Does: "but keep what lock files in this tree select"},
+			Does: "keep packages that lock files in PATH select"},
 	}, trustFlags...),
 	Run: atSite(serveMirror),
 }
@@ -52,7 +51,7 @@ func serveMirror(ctx context.Context, l *line.Line, s *site.Site) error {
 	r := serve.ServeRequest{
 		Dir: l.Word(0), Listen: l.Texts("listen"), Cert: l.Text("cert"), Key: l.Text("key"), Tokens: l.Text("tokens"),
 		SelfSigned: l.Bool("self-signed"), BehindProxy: l.Bool("behind-proxy"), Name: l.Text("name"),
-		Upstream: l.Bool("upstream"), Fresh: cmp.Or(l.Duration("fresh"), 5*time.Minute), MaxSize: l.Size("max-size"),
+		Upstream: l.Bool("upstream"), Fresh: l.Duration("fresh"), MaxSize: l.Size("max-size"),
 		KeepLockedBy: l.Texts("keep-locked-by"),
 	}
 	switch {

@@ -19,7 +19,7 @@ var shimCommand = &line.Command{
 		"program of that name on PATH. With --engine-path, creates a script in DIR that runs\n" +
 		"the engine FILE, without searching PATH.",
 	Flags: []line.Flag{
-		{Name: enginePath, Value: "FILE", Kind: line.File, Does: "engine to run, instead of the next one on PATH",
+		{Name: enginePath, Value: "FILE", Kind: line.File, Does: "engine to run", Default: "the next one on PATH",
 			Excludes: "remove"},
 		{Name: "remove", Does: "remove the links and scripts"},
 		dryRunFlag("show what would be created or removed"),

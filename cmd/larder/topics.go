@@ -51,7 +51,8 @@ func exitHelp(_ context.Context, _ *line.Line, out *report.Output) error {
 func flagsHelp(_ context.Context, l *line.Line, out *report.Output) error {
 	flags := line.GlobalFlags{Flags: l.Command.Global()}
 	out.ShowPage("Flags that every command has. Write them before or after the command:\n\n"+line.FlagTable(flags.Flags)+
-		"\nA flag with ... may be repeated. --platform and --trust-key also take a list with commas, and so does "+
+		"\n--link selects how packages get from the plugin cache into a root module. A flag with ... may be repeated. "+
+		"--platform and --trust-key also take a list with commas, and so does "+
 		"--engine where packages for both engines are fetched: prefetch, mirror sync, bundle create. Short flags "+
 		"can be combined, as in -uR. Relative paths start from --chdir. larder help environment lists the "+
 		"variables of flags.\n", flags)

@@ -16,6 +16,6 @@ var verifyCommand = &line.Command{
 	Example:   "larder verify -R",
 	About: "Hashes the packages in .terraform, and compares them with the lock file, with their\n" +
 		"records and with their signed checksums. Changes nothing, and needs no network.",
-	Flags: slices.Concat(treeFlags(notHere), trustFlags),
+	Flags: slices.Concat(treeFlags(thisOne), trustFlags),
 	Run:   onWords(install.Verify),
 }

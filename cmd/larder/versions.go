@@ -21,7 +21,7 @@ var versionsCommand = &line.Command{
 		"versions the root module in PATH allows, locks and has installed.",
 	Flags: []line.Flag{
 		{Name: "all", Does: "list all versions, not only the newest twenty"},
-		platformsFlag("only versions with packages for these platforms"),
+		platformsFlag("list only versions for all of these platforms"),
 	},
 	Run: atSite(func(ctx context.Context, l *line.Line, s *site.Site) error {
 		return ask.Versions(ctx, s, ask.VersionsRequest{Arguments: l.Words, All: l.Bool("all")})

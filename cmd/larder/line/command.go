@@ -4,6 +4,7 @@
 package line
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"strings"
@@ -44,7 +45,7 @@ const (
 	Time   Kind = "a time, such as 30s or 5m"
 	Size   Kind = "a size, such as 20G"
 	Age    Kind = "an age, such as 30d"
-	Choice Kind = "one of what it offers" // the first is the default
+	Choice Kind = "one of what it offers"
 
 	// Paths, which the shell completes if it reads these lines.
 	Dir  Kind = ":dirs"
@@ -58,11 +59,12 @@ type Flag struct {
 	Alias      string `json:"alias,omitempty"` // another short name
 	Value      string `json:"value,omitempty"` // placeholder; empty for a switch
 	Repeatable bool   `json:"repeatable,omitempty"`
-	Group      string `json:"group,omitempty"` // heading
-	Does       string `json:"does"`
+	Group      string `json:"group,omitempty"`    // heading
+	Does       string `json:"does"`               // with the default
 	Variable   string `json:"variable,omitempty"` // environment variable
 
 	Kind     Kind     `json:"-"`
+	Default  string   `json:"-"` // added to Does; also the value of a choice, a number or a time that isn't set
 	Offers   []string `json:"-"` // values for completion
 	Excludes string   `json:"-"` // the name of a flag that can't be combined with it
 	Hidden   bool     `json:"-"`
@@ -77,11 +79,7 @@ const (
 // New completes a tree of commands, whose root is the program: every command has the global flags of the
 // root.
 func New(root *Command) *Command {
-	for i, f := range root.Flags {
-		if f.Group == "" {
-			root.Flags[i].Group = Global
-		}
-	}
+	root.Flags = described(root.Flags, Global)
 	root.complete("", root.Flags)
 	return root
 }
@@ -89,12 +87,7 @@ func New(root *Command) *Command {
 func (c *Command) complete(path string, global []Flag) {
 	for _, sub := range c.Commands {
 		sub.Path = strings.TrimSpace(path + " " + sub.Name)
-		for i, f := range sub.Flags {
-			if f.Group == "" {
-				sub.Flags[i].Group = Other
-			}
-		}
-		sub.Flags = append(sub.Flags, global...)
+		sub.Flags = append(described(sub.Flags, Other), global...)
 		if len(sub.Commands) > 0 {
 			sub.Arguments = "COMMAND [ARGUMENT...] " + onlyFlags
 		} else if sub.Arguments == "" {
@@ -102,6 +95,18 @@ func (c *Command) complete(path string, global []Flag) {
 		}
 		sub.complete(sub.Path, global)
 	}
+}
+
+// described returns flags with a heading, and their defaults in their descriptions.
+func described(flags []Flag, heading string) []Flag {
+	flags = slices.Clone(flags)
+	for i, f := range flags {
+		flags[i].Group = cmp.Or(f.Group, heading)
+		if f.Default != "" {
+			flags[i].Does += " (default: " + f.Default + ")"
+		}
+	}
+	return flags
 }
 
 // onlyFlags are the arguments of a command that takes none.

@@ -24,13 +24,13 @@ func (l *Line) IsOn(name string) bool {
 // Bool returns a switch. It is false for a command that doesn't have it.
 func (l *Line) Bool(name string) bool { return parsed(l, name, strconv.ParseBool) }
 
-// Text returns a value as typed, or the default of a choice.
+// Text returns a value as typed, or the default of a choice, a number or a time.
 func (l *Line) Text(name string) string {
 	if values := l.values[name]; len(values) > 0 {
 		return values[len(values)-1]
 	}
-	if f := l.Command.flag(name); f != nil && f.Kind == Choice {
-		return f.Offers[0]
+	if f := l.Command.flag(name); f != nil && slices.Contains([]Kind{Choice, Number, Time}, f.Kind) {
+		return f.Default
 	}
 	return ""
 }
@@ -55,7 +55,7 @@ func (l *Line) List(name string) []string {
 // Duration returns a time.
 func (l *Line) Duration(name string) time.Duration { return parsed(l, name, time.ParseDuration) }
 
-// Number returns a number, and 0 without the flag.
+// Number returns a number, and 0 without the flag and a default.
 func (l *Line) Number(name string) int { return parsed(l, name, strconv.Atoi) }
 
 // Size returns a size in bytes, and 0 without the flag.
