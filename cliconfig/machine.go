@@ -151,6 +151,22 @@ func (m Machine) Getenv(name string) string {
 // control sequences.
 func (m Machine) DumbTerminal() bool { return m.Getenv("TERM") == "dumb" }
 
+// Pager returns the command line of the program that shows long help on a terminal, or nothing if there is to be none.
+func (m Machine) Pager() []string {
+	words := []string{"less", "-FX"}
+	for _, name := range []string{"PAGER", "LARDER_PAGER"} {
+		for _, assignment := range m.Environ { // an empty variable turns the pager off
+			if value, set := strings.CutPrefix(assignment, name+"="); set {
+				words = strings.Fields(value)
+			}
+		}
+	}
+	if len(words) == 0 || words[0] == "cat" || m.DumbTerminal() {
+		return nil
+	}
+	return words
+}
+
 // Color returns when output is colored: "always", "never", or "auto" for terminals only.
 // NO_COLOR takes precedence over CLICOLOR_FORCE, and that over TERM.
 func (m Machine) Color() string {

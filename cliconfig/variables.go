@@ -52,6 +52,8 @@ func (c *Config) engineVariables() []variable {
 		{"LARDER_REPEATED", "second run of larder exec", 0, "", nil},
 		{"LARDER_SHIM_FLAGS", "flags of larder exec for shims", 0, "", nil},
 		{"LARDER_SHIM_OUTPUT", "how much shims print", 0, "", nil},
+		{"LARDER_PAGER", "program that shows long help; none if empty", usual, "", nil},
+		{"PAGER", "this program, without LARDER_PAGER", usual, "", nil},
 		{
 			"TF_PLUGIN_CACHE_MAY_BREAK_DEPENDENCY_LOCK_FILE", "allow unverified cached packages",
 			0, unverifiedName, c.allowUnverified,

@@ -306,6 +306,34 @@ var toCopy = regexp.MustCompile(`filesystem_mirror \{|^ *(larder|--?[a-z-]+) `)
 // goldens is where screens are kept.
 var goldens = filepath.Join("testdata", "screens")
 
+// A pager shows help that is longer than the terminal, unless the user wants none, or it fails.
+func TestHelpInAPager(t *testing.T) {
+	t.Setenv("HOME", t.TempDir())
+	t.Setenv("TERM", "xterm")
+	pager := filepath.Join(t.TempDir(), "pager")
+	sourcetest.Check(t, os.WriteFile(pager, []byte("#!/bin/sh\n[ \"$1\" != fail ] && sed 's/^/paged /'\n"), 0o755))
+	for _, c := range []struct {
+		height             int
+		name, value, shows string
+	}{
+		{10, "LARDER_PAGER", pager, "paged larder install:"}, {10, "PAGER", pager, "paged larder install:"},
+		{100, "PAGER", pager, "larder install:"}, {10, "PAGER", "", "larder install:"}, {10, "PAGER", "cat", "larder install:"},
+		{10, "PAGER", pager + " fail", "larder install:"}, {10, "PAGER", "/nowhere/less", "larder install:"},
+		{10, "TERM", "dumb", "larder install:"},
+	} {
+		t.Run(c.name+"="+c.value, func(t *testing.T) {
+			t.Setenv("PAGER", pager)
+			t.Setenv(c.name, c.value)
+			w := uitest.New(t, 80, c.height)
+			w.Read()
+			status := runLine(t.Context(), []string{"larder", "help", "install"}, w.TTY, w.TTY)
+			w.Settle()
+			sourcetest.Equal(t, status, exitDone)
+			sourcetest.Expect(t, strings.HasPrefix(w.Raw.String(), c.shows), "%.40q", w.Raw.String())
+		})
+	}
+}
+
 // No page of help breaks inside a word, unless the word is wider than the terminal.
 func TestHelpFitsEveryTerminal(t *testing.T) {
 	t.Setenv("HOME", t.TempDir())

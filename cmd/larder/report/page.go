@@ -76,7 +76,9 @@ func (p *Page) Section(label string, rows ...Item) {
 func (p *Page) shorten(text string) string { return inOneLine(p.out.address(p.out.Shorten(text))) }
 
 // Show writes the page as a result, or objects with the same contents.
-func (p *Page) Show(objects ...Object) { p.out.ShowPage(p.text.String(), objects...) }
+func (p *Page) Show(objects ...Object) {
+	p.out.ShowText(ui.Laid(p.text.String(), p.out.Width()), objects...)
+}
 
 // inOneLine returns text like [ui.Visible], with line breaks as \n, so that no name can imitate a row.
 func inOneLine(text string) string { return strings.ReplaceAll(ui.Visible(text), "\n  ", `\n`) }

@@ -68,9 +68,12 @@ func IndentedJSON(document any) string {
 	return b.String()
 }
 
-// ShowPage is like ShowText for a page of help, which is laid out for the terminal.
+// ShowPage is like ShowText for a page of help, which is laid out for the terminal, and which a pager shows.
 func (o *Output) ShowPage(page string, objects ...Object) {
-	o.ShowText(ui.Laid(page, o.Width()), objects...)
+	if !o.JSON {
+		o.screen.Page(o.Stdout, ui.Escaped(ui.Laid(page, o.Width())))
+	}
+	o.Tell(objects...)
 }
 
 // Tell writes objects for programs. People get the same information in another form.

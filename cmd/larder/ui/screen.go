@@ -5,10 +5,16 @@ package ui
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"io"
+	"os"
+	"os/exec"
+	"os/signal"
 	"strings"
 	"sync"
+
+	"github.com/larder-cli/larder/cliconfig"
 )
 
 // A Screen writes messages and results. While it is live it also shows changing lines below
@@ -60,6 +66,22 @@ func (s *Screen) WriteAfter(to io.Writer, own, text string) {
 	case s.wake <- struct{}{}:
 	default:
 	}
+}
+
+// Page is Write for a text that a pager shows, if it has more lines than the terminal to which it is written. Without
+// a pager, or if that fails, the text is written as it is.
+func (s *Screen) Page(to io.Writer, text string) {
+	_, height := TerminalSize(to)
+	if pager := cliconfig.This().Pager(); height > 0 && strings.Count(text, "\n") >= height && pager != nil {
+		cmd := exec.CommandContext(context.Background(), pager[0], pager[1:]...)
+		cmd.Stdin, cmd.Stdout, cmd.Stderr = strings.NewReader(s.outward(text)), to, s.Err
+		signal.Ignore(os.Interrupt) // it is for the pager
+		defer signal.Reset(os.Interrupt)
+		if cmd.Run() == nil {
+			return
+		}
+	}
+	s.Write(to, text)
 }
 
 func (s *Screen) put(to io.Writer, text string) {
