@@ -13,6 +13,8 @@ import (
 	"slices"
 	"strings"
 	"text/template"
+
+	"github.com/larder-cli/larder/cmd/larder/line"
 )
 
 func main() {
@@ -89,7 +91,8 @@ func pages(dir string) (map[string][]byte, error) {
 			if isBelow && p.Command == parent || !isBelow && p.Command == "" {
 				p.Commands = append(p.Commands, other)
 			}
-			if p.Command == "" || isBelow && (p.Command == parent || p.Command == other.Command) {
+			sameJob := !isBelow && p.Job == other.Job && p.Command != ""
+			if p.Command == "" || sameJob || isBelow && (p.Command == parent || p.Command == other.Command) {
 				p.See = append(p.See, other.PageName(), "larder-"+parent)
 			}
 		}
@@ -171,6 +174,7 @@ func grouped[T any](all []T, heading func(T) string) (groups []group[T]) {
 var layout = template.Must(template.New("page").Funcs(template.FuncMap{
 	"upper":    strings.ToUpper,
 	"text":     escaped,
+	"guides":   func() string { return escaped(line.Guides) },
 	"commands": func(all []described) any { return grouped(all, func(c described) string { return c.Job }) },
 	"flags":    func(all []flag) any { return grouped(all, func(f flag) string { return f.Group }) },
 }).Parse(`.\" Made by go run ./scripts/man; do not edit.
@@ -205,6 +209,8 @@ larder {{text .}}
 {{end}}{{end}}.SH SEE ALSO
 {{range $i, $name := .See}}{{if $i}},
 {{end}}.BR {{text $name}} (1){{end}}
+.PP
+Guides: {{guides}}
 `))
 
 // escaped returns text that roff shows unchanged, also where a line begins like a request.

@@ -59,7 +59,8 @@ func overview(root *Command) string {
 	for _, c := range byHeading(slices.Clone(root.Commands), func(c *Command) string { return cmp.Or(c.Job, "Larder") }) {
 		rows, jobs = append(rows, []string{c.Name, c.Does}), append(jobs, cmp.Or(c.Job, "Larder"))
 	}
-	fmt.Fprintf(&b, "\n%s\nlarder help COMMAND describes a command.\nTopics: larder help %s.\nGuides: %s\n",
+	fmt.Fprintf(&b, "\n%s\nlarder help COMMAND describes a command.\nTopics: larder help %s.\n"+
+		"Manual page: man larder\nGuides: %s\n",
 		ui.Indented(rows, jobs...), strings.Join(topicNames(root), ", "), Guides)
 	return b.String()
 }
@@ -85,14 +86,15 @@ func (h Help) text() string {
 	for _, sub := range h.of.Commands {
 		rows = append(rows, []string{sub.Name, sub.Does})
 	}
-	if len(rows) > 0 {
-		fmt.Fprintf(&b, "\n%s\nlarder help %s COMMAND describes a command, with an example.\n", ui.Indented(rows), h.Command)
-		return b.String()
-	}
-	if len(h.Flags) > 0 {
+	more := "larder help flags lists the flags of every command."
+	switch {
+	case len(rows) > 0:
+		fmt.Fprintf(&b, "\n%s", ui.Indented(rows))
+		more = "larder help " + h.Command + " COMMAND describes a command, with an example."
+	case len(h.Flags) > 0:
 		fmt.Fprintf(&b, "\n%s", FlagTable(h.Flags))
 	}
-	b.WriteString("\nlarder help flags lists the flags of every command.\n")
+	fmt.Fprintf(&b, "\n%s\nManual page: man larder-%s\n", more, strings.ReplaceAll(h.Command, " ", "-"))
 	return b.String()
 }
 
