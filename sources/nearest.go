@@ -24,12 +24,15 @@ func Nearest(word string, known []string) string {
 				d = min(d, maxSlips)
 			}
 		}
-		if d < least && d <= most {
+		if d <= most && (d < least || d == least && letters(lower) == letters(word)) { // swapping them is the likeliest slip
 			best, least = k, d
 		}
 	}
 	return best
 }
+
+// letters returns the sorted letters of a word.
+func letters(word string) string { return string(slices.Sorted(slices.Values([]rune(word)))) }
 
 // DidYouMean gives err a hint with the known word that is nearest to word, if any is.
 // Otherwise it adds the other hint, unless that is empty.

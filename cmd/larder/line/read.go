@@ -159,8 +159,11 @@ func (l *Line) parse(part []string) {
 	l.parse(part[1:])
 }
 
-// takesValue reports whether a flag, as typed, is one of a command, with a value.
+// takesValue reports whether a flag, as typed, is one of a command or of another program, with a value.
 func (l *Line) takesValue(typed string) bool {
+	if flagsElsewhere[strings.TrimLeft(typed, "-")] != "" {
+		return true
+	}
 	return slices.ContainsFunc(l.root.All(), func(c *Command) bool {
 		f := flagNamed(c.Own(), strings.TrimLeft(typed, "-"))
 		return f != nil && f.Value != ""

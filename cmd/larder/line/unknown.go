@@ -1,6 +1,7 @@
 package line
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -9,6 +10,9 @@ import (
 	"github.com/larder-cli/larder/cmd/larder/ui"
 	"github.com/larder-cli/larder/sources"
 )
+
+// flagsElsewhere maps flags of other programs to those of larder.
+var flagsElsewhere = map[string]string{"C": "chdir"}
 
 // elsewhere maps commands of other programs, and words for jobs, to commands of larder.
 var elsewhere = map[string]string{
@@ -86,7 +90,7 @@ func unknownFlag(root, cmd *Command, typed string) error {
 			owners = append(owners, "larder "+c.Path)
 		}
 	}
-	switch near := sources.Nearest(name, known); {
+	switch near := cmp.Or(flagsElsewhere[name], sources.Nearest(name, known)); {
 	case near != "":
 		return sources.WithHint(err, "did you mean %q?", Dashed(near))
 	case len(owners) > 0 && cmd.Path == "":
