@@ -44,6 +44,9 @@ func (m *Root) suggest(err error) error {
 		if dir := m.meantDir(missing.Provider); dir != "" {
 			return sources.WithHint(err, "did you mean the directory %s?", dir)
 		}
+		if dir := m.emptyPluginDir(ctx); dir != "" {
+			return sources.WithHint(err, "check --plugin-dir: %s contains no packages in the layout of a mirror", dir)
+		}
 		known := slices.DeleteFunc(slices.Clone(m.KnownProviders(ctx)), func(p sources.Provider) bool { // required besides
 			return slices.ContainsFunc(m.Required, func(r sources.Requirement) bool { return r.Provider == p })
 		})
@@ -66,6 +69,16 @@ func (m *Root) suggest(err error) error {
 
 // maxGuess limits the time of all requests for a hint.
 const maxGuess = 10 * time.Second
+
+// emptyPluginDir returns a directory of --plugin-dir without packages, as a message names it, or "".
+func (m *Root) emptyPluginDir(ctx context.Context) string {
+	for _, dir := range m.PluginDirs {
+		if there, err := m.Mirror(dir).Providers(ctx); err == nil && len(there) == 0 {
+			return m.Shown(dir)
+		}
+	}
+	return ""
+}
 
 // meantProtocol returns a hint for a provider that a server has by another protocol: a network mirror that is a
 // registry, or the reverse. Without one, it is empty. Each only returns that it doesn't have the provider.
@@ -269,13 +282,15 @@ func Applies(m cliconfig.Method, p sources.Provider) bool {
 }
 
 // Stores returns the plugin cache, which has the layout of a mirror, and the mirrors on this
-// machine, including those that are not used for installation.
+// machine, including those that are not used for installation. With --plugin-dir, nothing else is.
 func (m *Root) Stores() []*fsmirror.Mirror {
 	dirs := m.Config.MirrorDirs()
-	if !m.Config.Implied {
+	if len(m.PluginDirs) > 0 {
+		dirs = m.PluginDirs
+	} else if !m.Config.Implied {
 		dirs = append(dirs, m.Config.ImpliedDirs()...)
 	}
-	if root := m.CacheRoot(); root != "" && !m.Flags.NoCache {
+	if root := m.CacheRoot(); root != "" && !m.Flags.NoCache && len(m.PluginDirs) == 0 {
 		dirs = append(dirs, root)
 	}
 	var all []*fsmirror.Mirror
