@@ -51,10 +51,6 @@ func (m *Root) suggest(err error) error {
 			return slices.ContainsFunc(m.Required, func(r sources.Requirement) bool { return r.Provider == p })
 		})
 		meant := NearestProvider(missing.Provider, known)
-		if meant == nil && missing.Provider.Implied(m.Config.Engine) {
-			byType := func(p sources.Provider) string { return p.Type } // the namespace may have been left out
-			meant = nearestBy(byType, missing.Provider, known)
-		}
 		if meant != nil {
 			return sources.WithHint(err, "did you mean %q?", m.Out.Name(*meant))
 		}
@@ -186,11 +182,14 @@ func nearestVersion(v sources.Version, offered []sources.Version) string {
 // or one of an engine's registry or of HashiCorp.
 func NearestProvider(p sources.Provider, known []sources.Provider) *sources.Provider {
 	like := func(a, b string) bool { return sources.Nearest(a, []string{b}) != "" }
-	known = slices.DeleteFunc(slices.Clone(known), func(k sources.Provider) bool {
+	similar := slices.DeleteFunc(slices.Clone(known), func(k sources.Provider) bool {
 		return k == p || !like(string(p.Host), string(k.Host)) || !like(p.Namespace, k.Namespace) || !like(p.Type, k.Type)
 	})
-	if near := nearestBy(sources.Provider.String, p, known); near != nil {
+	if near := nearestBy(sources.Provider.String, p, similar); near != nil {
 		return near
+	}
+	if p.Implied(sources.Terraform) || p.Implied(sources.OpenTofu) { // the namespace may have been left out
+		return nearestBy(func(p sources.Provider) string { return p.Type }, p, known)
 	}
 	meant := p
 	hosts := sources.Texts([]sources.Host{sources.Terraform.DefaultHost(), sources.OpenTofu.DefaultHost()})

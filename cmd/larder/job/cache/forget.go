@@ -57,36 +57,34 @@ func ForgetRelease(ctx context.Context, s *site.Site, typed string, kept bool) e
 		s.Output.Say("Removed the recorded hashes of %s; Larder accepts the contents of the next download",
 			ui.Count(forgotten, "package"))
 	case kept:
-		s.Output.WarnHint("larder cache list shows kept packages", "you have kept no package of %s %s", p, v)
+		err := fmt.Errorf("you have kept no package of %s %s", p, v)
+		return sources.WithHint(err, "larder cache list shows kept packages")
 	default:
 		return nothingRecorded(ctx, k, sources.Release{Provider: p, Version: v}, there)
 	}
 	return nil
 }
 
-// nothingRecorded prints that no hashes of a release are recorded, or only those for some other platforms. The
+// nothingRecorded returns the error for a release without recorded hashes, or only with those for other platforms. The
 // hint is what is recorded, or a similar provider.
 func nothingRecorded(ctx context.Context, k *job.TargetCache, r sources.Release, there []sources.Platform) error {
-	text := fmt.Sprintf("no hashes are recorded for %s", r)
+	err := fmt.Errorf("no hashes are recorded for %s", r)
 	if only := k.Flags.Platforms; len(only) > 0 && len(there) > 0 {
-		k.Out.WarnHint("hashes are recorded for "+ui.List("and", sources.Texts(there)),
-			"%s %s", text, ui.List("or", sources.Texts(only)))
-		return nil
+		err = fmt.Errorf("%w %s", err, ui.List("or", sources.Texts(only)))
+		return sources.WithHint(err, "hashes are recorded for %s", ui.List("and", sources.Texts(there)))
 	}
-	versions, err := k.Cache.RecordedVersions(r.Provider)
-	if err != nil {
-		return err
+	versions, err2 := k.Cache.RecordedVersions(r.Provider)
+	if err2 != nil {
+		return err2
 	}
 	versions = slices.DeleteFunc(versions, func(other sources.Version) bool { return other == r.Version })
 	known := k.KnownProviders(ctx)
 	if len(versions) > 0 {
-		k.Out.WarnHint("the cache has hashes of "+ui.Some(sources.Texts(versions), job.MaxVersions), "%s", text)
+		return sources.WithHint(err, "the cache has hashes of %s", ui.Some(sources.Texts(versions), job.MaxVersions))
 	} else if meant := site.NearestProvider(r.Provider, known); meant != nil && !slices.Contains(known, r.Provider) {
-		k.Out.WarnHint(fmt.Sprintf("did you mean %q?", k.Out.Name(*meant)), "%s", text)
-	} else {
-		k.Out.Warn("%s", text)
+		return sources.WithHint(err, "did you mean %q?", k.Out.Name(*meant))
 	}
-	return nil
+	return err
 }
 
 // forget removes the record of a package, if there is one.
