@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 
 	"github.com/larder-cli/larder/cmd/larder/job"
@@ -148,6 +149,7 @@ func (l *locking) choose(root *installer.Root, engine sources.Engine) {
 	named := map[sources.Provider][]string{} // addresses as typed; a provider can have several spellings
 	for _, address := range l.only {
 		p, _ := sources.ParseProvider(address, engine) // was parsed before
+		p = meant(p, address, root.Requirements)
 		named[p] = append(named[p], address)
 	}
 	require := func(p sources.Provider) {
@@ -165,6 +167,17 @@ func (l *locking) choose(root *installer.Root, engine sources.Engine) {
 		}
 		return len(named[r.Provider]) == 0
 	})
+}
+
+// meant returns the required provider that an address means: p, or for a type without a namespace the only one of
+// that type, as hints and modules name it.
+func meant(p sources.Provider, address string, required []sources.Requirement) sources.Provider {
+	other := func(r sources.Requirement) bool { return r.Provider.Type != p.Type }
+	same := slices.DeleteFunc(slices.Clone(required), other)
+	if len(same) == 1 && !strings.Contains(address, "/") {
+		return same[0].Provider
+	}
+	return p
 }
 
 // notRequired returns an error for named providers that no root module has required so far.
