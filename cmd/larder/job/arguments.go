@@ -169,16 +169,16 @@ func Pick(s *site.Site, t Target, args []string) (path string, others []string, 
 	return "", nil, report.Usage(ambiguous(s, err, first, second, slices.Equal(sure, likely)))
 }
 
-// ambiguous adds a hint to the error for two arguments that may be the target. New means that neither of
-// them exists.
+// ambiguous adds a hint to the error for two arguments that may be the target. New means that both may be providers.
+// Larder creates the target, so the second one is more likely to be misspelled.
 func ambiguous(s *site.Site, err error, first, second string, isNew bool) error {
-	if !isNew {
-		return sources.WithHint(err, "name root modules and lock files with --from")
-	}
-	for _, arg := range []string{first, second} {
-		if near := s.NearestDir(arg); near != "" {
+	for _, arg := range []string{second, first} {
+		if near := s.NearestDir(arg); near != "" && !site.Exists(site.Absolute(s.WorkDir, arg)) {
 			return sources.WithHint(err, "did you mean %s instead of %s?", near, arg)
 		}
+	}
+	if !isNew {
+		return sources.WithHint(err, "name root modules and lock files with --from")
 	}
 	return sources.WithHint(err, "write ./%s for a path, and %s for a provider", first, fullAddress(second))
 }
