@@ -39,6 +39,8 @@ func (l *loader) policy(layer policy.Layer, to *[]policy.Rule) field {
 			string(policy.TrustedKeys):   b.filled(b.trustedKeys),
 			string(policy.Engines):       b.filled(b.engines),
 			string(policy.Platforms):     b.platforms(*to),
+			"except":                     l.ofMinAge,
+			"strict":                     l.ofMinAge,
 			"reason":                     l.parsed(words("reason", &reason), syntax.String),
 			"contact":                    l.parsed(words("contact", &contact), syntax.String),
 		}, "a policy has "+strings.Join(policySettings, ", ")+", reason and contact")
@@ -104,6 +106,13 @@ func (l *loader) constraints(e syntax.Entry, to *sources.Constraints) (ok bool) 
 		ok = l.ok(e.Value.Place, err)
 	}
 	return ok
+}
+
+// ofMinAge refuses a setting of min_age beside it.
+func (l *loader) ofMinAge(e syntax.Entry) {
+	example := map[string]string{"except": `["acme/*"]`, "strict": "true"}[e.Key]
+	l.errorf(e.Place, fmt.Sprintf(`write it in the block of min_age, as in min_age "7d" { %s = %s }`, e.Key, example),
+		"%s is a setting of min_age", e.Key)
 }
 
 // minAge reads min_age "7d" { except = […], strict = true } or min_age = "7d".

@@ -18,9 +18,22 @@ const wildcard = "*"
 func ParsePattern(s string) (Pattern, error) {
 	pt, err := parsePattern(s)
 	if err != nil {
-		return Pattern{}, fmt.Errorf("provider pattern %q: %w", s, err)
+		return Pattern{}, meantPattern(s, fmt.Errorf("provider pattern %q: %w", s, err))
 	}
 	return pt, nil
+}
+
+// meantPattern adds what to write to the error for a pattern that is only a host, or a host and a namespace, or that is
+// for all hosts.
+func meantPattern(s string, err error) error {
+	meant := strings.TrimPrefix(s, wildcard+"/")
+	if host, rest, _ := strings.Cut(s, "/"); strings.ContainsAny(host, ".:") && !strings.Contains(rest, "/") {
+		meant = s + strings.Repeat("/"+wildcard, 2-strings.Count(s, "/"))
+	}
+	if _, wrong := parsePattern(meant); wrong == nil {
+		return WithHint(err, "write %q", meant)
+	}
+	return err
 }
 
 func parsePattern(s string) (pt Pattern, err error) {
@@ -29,8 +42,11 @@ func parsePattern(s string) (pt Pattern, err error) {
 		return pt, errors.New("not of the form [HOST/]NAMESPACE/TYPE")
 	}
 	if len(parts) == 1 {
-		return pt, WithHint(errors.New("not of the form [HOST/]NAMESPACE/TYPE"),
-			"*/* means all providers of the default registries, */*/* those of all registries")
+		err := errors.New("not of the form [HOST/]NAMESPACE/TYPE")
+		if strings.ContainsAny(s, ".:") { // a host, see meantPattern
+			return pt, err
+		}
+		return pt, WithHint(err, "*/* means all providers of the default registries, */*/* those of all registries")
 	}
 	if len(parts) == 3 {
 		if pt.Host, err = patternSegment(parts[0], parseHostText); err != nil {

@@ -102,10 +102,33 @@ func nativeFault(file string, src []byte, err error) *sources.Diagnostic {
 		message = m[3]
 	}
 	text, hint := reword(message)
+	if line, column := labelBefore(src, at.Line); line > 0 {
+		at.Line, at.Column = line, column
+		text, hint = `neither "=" before this text nor "{" after it`, `write "=" before it, or {} after it`
+	}
 	if before := bytes.TrimRight(src, " \t\r\n"); at.Line > bytes.Count(before, []byte("\n"))+1 { // the end of the file
 		at.Line, at.Column = bytes.Count(before, []byte("\n"))+1, len(before)-bytes.LastIndexByte(before, '\n')
 	}
 	return Fault(at, hint, "%s", text)
+}
+
+// A line that ends after a label, so that the parser expects its block in the next one, and one that it ignores.
+var (
+	labeled = regexp.MustCompile(`^\s*[\w-]+\s*"[^"]*"\s*$`)
+	ignored = regexp.MustCompile(`^\s*(?:$|#|//)`)
+)
+
+// labelBefore returns the line and the column of the first label in the lines of labels before a line, or 0.
+func labelBefore(src []byte, line int) (at, column int) {
+	lines := bytes.Split(src, []byte("\n"))
+	for n := min(line-1, len(lines)); n > 0; n-- {
+		if before := lines[n-1]; labeled.Match(before) {
+			at, column = n, bytes.IndexByte(before, '"')+1
+		} else if !ignored.Match(before) {
+			break
+		}
+	}
+	return at, column
 }
 
 // tokenNames are the names of tokens in messages.
