@@ -280,7 +280,8 @@ func (k *checkedModule) allowed(ctx context.Context, p sources.Provider) bool {
 	case !k.Policy.Has(policy.Allow) && !slices.Contains(k.NamedHosts(), p.Host):
 		// Otherwise someone has named it, or has listed all providers that are allowed.
 		f := report.Finding{Kind: ruleUnexpectedHost}
-		f.Text = fmt.Sprintf("neither the CLI configuration nor the policy names the host %s", p.Host)
+		f.Text = fmt.Sprintf("neither the CLI configuration nor the policy names the host %s, "+
+			"so the provider's hashes were not checked", p.Host)
 		const hint = `if %s is a registry that you use, add allow = ["*/*", "%[1]s/*/*"] to the policy in .larder.hcl`
 		f.Hints = []string{fmt.Sprintf(hint, p.Host)}
 		if near := sources.Nearest(string(p.Host), sources.Texts(k.NamedHosts())); near != "" {
