@@ -43,7 +43,8 @@ func exitHelp(_ context.Context, _ *line.Line, out *report.Output) error {
 		all = append(all, s)
 	}
 	out.ShowPage("Exit statuses of every command:\n\n"+ui.Indented(rows)+
-		"\nlarder exec exits with the status of the command that it runs.\n", all...)
+		"\nWhat the policy refuses is a problem for these checks, and an error for other commands. "+
+		"larder exec exits with the status of the command that it runs.\n", all...)
 	return nil
 }
 

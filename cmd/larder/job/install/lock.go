@@ -109,11 +109,10 @@ func (l *locking) at(ctx context.Context, dir string, out *report.Output) (show 
 	}, err
 }
 
-// isFinding reports whether err only means that a lock file has problems.
+// isFinding reports whether check has rules for all that err says of a lock file.
 func isFinding(err error) bool {
-	kinds := []string{ruleLockConflict, ruleRepublished, ruleWrongHash}
 	return err != nil && !slices.ContainsFunc(sources.Errors(err), func(err error) bool {
-		return !slices.Contains(kinds, errorFinding(sources.Provider{}, sources.Version{}, err).Kind)
+		return errorFinding(sources.Provider{}, sources.Version{}, err).Kind == ""
 	})
 }
 
