@@ -140,9 +140,9 @@ skipped c.zip: it does not have the name of a provider
 			"build-1.2/linux/amd64/terraform-provider-qux_v1.2.0":                    "script",
 		}, here, `
 example.com/acme/qux 1.2.0 linux_amd64: executable build-1.2/linux/amd64/terraform-provider-qux_v1.2.0
-skipped m/example.com/acme/bar: it is in the layout of a mirror; larder mirror sync and larder bundle create read mirrors
-skipped m/example.com/acme/foo: it is in the layout of a mirror; larder mirror sync and larder bundle create read mirrors
-skipped m/registry.terraform.io/-/baz: it is in the layout of a mirror; larder mirror sync and larder bundle create read mirrors
+skipped m/example.com/acme/bar: it is in the layout of a mirror, and needs no import
+skipped m/example.com/acme/foo: it is in the layout of a mirror, and needs no import
+skipped m/registry.terraform.io/-/baz: it is in the layout of a mirror, and needs no import
 `},
 		{"archives", map[string]string{
 			"terraform-provider-foo_1.0.0_linux_arm64.zip": "terraform-provider-foo_v1.0.0_x5=script\nREADME.md=text",

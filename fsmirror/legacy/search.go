@@ -49,7 +49,7 @@ func (s *search) path(given string) error {
 		case e.IsDir() && e.Name() == ".larder":
 			return fs.SkipDir
 		case e.IsDir() && isHome(given, path):
-			s.pass(path, "is in the layout of a mirror; larder mirror sync and larder bundle create read mirrors")
+			s.pass(path, "is in the layout of a mirror, and needs no import")
 			return fs.SkipDir
 		case e.IsDir():
 		case disk.IsLink(e.Type()):

@@ -63,8 +63,7 @@ func Import(ctx context.Context, s *site.Site, request LegacyRequest) error {
 	im.sum = report.ImportSum{Skipped: len(found.Skipped), Failed: len(found.Problems), DryRun: im.Flags.DryRun}
 	im.Out.Skipped(found.Skipped)
 	if len(found.Candidates) == 0 && len(found.Problems) == 0 {
-		err := fmt.Errorf("there is no provider in %s", strings.Join(request.Paths, ", "))
-		return sources.WithHint(err, "name a provider's executable or zip file, or a directory that contains some")
+		return im.nothing(ctx)
 	}
 	if len(found.Candidates) > 0 {
 		err = im.run(ctx, found.Candidates)
@@ -76,6 +75,21 @@ func Import(ctx context.Context, s *site.Site, request LegacyRequest) error {
 		im.Out.Conclude("%s", im.sum.Text())
 	}
 	return errors.Join(append(found.Problems, err)...)
+}
+
+// nothing returns the error for paths without a provider to import. A mirror has providers in the layout of its own.
+func (im *importing) nothing(ctx context.Context) error {
+	err := fmt.Errorf("there is no provider to import in %s", strings.Join(im.request.Paths, ", "))
+	for i, path := range im.paths {
+		if there, _ := im.Mirror(path).Providers(ctx); len(there) > 0 {
+			from, to := site.ShellQuoted(im.request.Paths[i]), site.ShellQuoted(im.request.To)
+			err = sources.WithHint(err, "to copy the mirror's packages, run %s, and then %s",
+				im.Again("bundle create packages.tar --mirror "+from), im.Again("bundle import packages.tar "+to))
+			return sources.WithHint(err, "%s is a mirror already: %s installs from it",
+				from, im.Again("install --plugin-dir "+from))
+		}
+	}
+	return sources.WithHint(err, "name a provider's executable or zip file, or a directory that contains some")
 }
 
 // newImporting checks a request. The mirror must not be below a path to import
