@@ -335,10 +335,10 @@ func TestReadOnlyLock(t *testing.T) {
 		err, warning string // frozen, the warning is an error, too
 	}{
 		{"complete", "widget 1.0.0", []sources.Hash{h1(widget)}, "", "", ""},
-		{"lacks a hash", "widget 1.0.0", []sources.Hash{zh(widget)}, "", "", "change example.test/acme/widget"},
-		{"lacks all hashes", "widget 1.0.0", nil, "", "", "change example.test/acme/widget"},
-		{"has an additional provider", "gadget 1.0.0", nil, "", "remove example.test/acme/gadget", ""},
-		{"does not exist", "", nil, "", "add example.test/acme/widget", ""},
+		{"lacks a hash", "widget 1.0.0", []sources.Hash{zh(widget)}, "", "", "of example.test/acme/widget would change"},
+		{"lacks all hashes", "widget 1.0.0", nil, "", "", "of example.test/acme/widget would change"},
+		{"has an additional provider", "gadget 1.0.0", nil, "", "example.test/acme/gadget would be removed", ""},
+		{"does not exist", "", nil, "", "example.test/acme/widget would be added", ""},
 	}
 	for _, frozen := range cases {
 		frozen.mode, frozen.err, frozen.warning = installer.LockFrozen, frozen.err+frozen.warning, ""

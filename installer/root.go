@@ -243,7 +243,7 @@ func writeLock(root Root, result *Result) error {
 		return &LockChangedError{result.Lock}
 	case root.LockMode == LockReadOnly:
 		result.Warnings = append(result.Warnings,
-			"the dependency lock file is out of date and was left as it is: "+result.Lock.String())
+			"the dependency lock file was left as it is: "+result.Lock.String())
 		return nil
 	}
 	path := filepath.Join(root.Dir, lockfile.Name)
@@ -258,19 +258,22 @@ func writeLock(root Root, result *Result) error {
 	return nil
 }
 
-// String lists the changes.
+// String lists the changes, as those of a file that isn't written.
 func (c LockChange) String() string {
 	if c.None() {
-		return "its first line" // it names the engine
+		return "its first line, which names the engine, would change"
 	}
 	shown := c.Shown()
 	var parts []string
 	for _, kind := range []struct {
-		verb      string
+		text      string
 		providers []sources.Provider
-	}{{"add", shown.Added}, {"remove", shown.Removed}, {"change", shown.Changed}} {
+	}{
+		{"%s would be added", shown.Added}, {"%s would be removed", shown.Removed},
+		{"hashes or constraints of %s would change", shown.Changed},
+	} {
 		if len(kind.providers) > 0 {
-			parts = append(parts, kind.verb+" "+strings.Join(sources.Texts(kind.providers), ", "))
+			parts = append(parts, fmt.Sprintf(kind.text, strings.Join(sources.Texts(kind.providers), ", ")))
 		}
 	}
 	return strings.Join(parts, "; ")
