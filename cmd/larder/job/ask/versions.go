@@ -140,6 +140,9 @@ func Versions(ctx context.Context, s *site.Site, request VersionsRequest) error 
 	report.Grid(s.Output, shown)
 	s.Output.Summary(sum)
 	q.tellReleases(sum, all)
+	if unasked := q.unasked(); len(unasked) > 0 {
+		s.Output.Warn("--offline: %s may have other versions", ui.Some(unasked, 5))
+	}
 	return errors.Join(append(q.errs, ctx.Err())...)
 }
 
@@ -175,6 +178,16 @@ func (q *question) tellReleases(sum Releases, selected []Release) {
 	if len(parts) > 0 {
 		q.Output.Say("%s", strings.Join(parts, "; "))
 	}
+}
+
+// unasked returns the methods that --offline kept from answering.
+func (q *question) unasked() (methods []string) {
+	for _, a := range q.answers {
+		if errors.Is(a.of.Err, sources.ErrOffline) {
+			methods = append(methods, a.Method)
+		}
+	}
+	return methods
 }
 
 // notFound returns the error for a provider that no source has.
