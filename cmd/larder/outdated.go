@@ -15,8 +15,12 @@ var outdatedCommand = &line.Command{
 	Arguments: "[PATH...] [FLAG...]",
 	OnlyDirs:  true,
 	Example:   "larder outdated -R",
-	About: "Shows the locked version of each provider, the newest version that the constraints\n" +
-		"allow, the newest version, and the constraint that excludes it. Changes nothing.",
+	About: "Changes nothing. The columns:\n\n" +
+		"  LOCKED        version in the lock file, and the root modules that lock it\n" +
+		"  ALLOWED       newest version that the constraints and the policy allow\n" +
+		"  NEWEST        newest version that there is\n" +
+		"  HELD BACK BY  the constraint or the rule that excludes the newest version\n" +
+		"  TO ALLOW IT   the constraint to write instead, with --verbose",
 	Flags: []line.Flag{
 		recursiveFlag, excludeFlag,
 		{Name: "check", Does: "exit with status 3 if a newer version is allowed"},
