@@ -75,10 +75,10 @@ func (m Machine) ownPath(file, typed string) string {
 // inHome returns a path, with the home directory in place of a leading ~, and whether it has one.
 func (m Machine) inHome(typed string) (path string, ok bool) {
 	rest, ok := strings.CutPrefix(typed, "~")
-	if !ok || m.home() == "" || !m.rooted(rest) {
+	if !ok || m.HomeDir() == "" || !m.rooted(rest) {
 		return typed, false
 	}
-	return m.join(m.home(), rest[1:]), true
+	return m.join(m.HomeDir(), rest[1:]), true
 }
 
 // beside returns an absolute path. Relative paths start from the directory of a file.

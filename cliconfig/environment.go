@@ -43,8 +43,8 @@ func (l *loader) environment() {
 	c.StateDir, c.DataDir = l.StateDir(), l.DataDir()
 	c.Unmanaged = l.unmanaged()
 	c.Proxy = l.proxy()
-	c.AWS.CredentialsFile = cmp.Or(c.AWS.CredentialsFile, l.join(l.home(), ".aws", "credentials"))
-	c.AWS.ConfigFile = cmp.Or(c.AWS.ConfigFile, l.join(l.home(), ".aws", "config"))
+	c.AWS.CredentialsFile = cmp.Or(c.AWS.CredentialsFile, l.join(l.HomeDir(), ".aws", "credentials"))
+	c.AWS.ConfigFile = cmp.Or(c.AWS.ConfigFile, l.join(l.HomeDir(), ".aws", "config"))
 	translate := l.Getenv("OPENTOFU_STATEFILE_PROVIDER_ADDRESS_TRANSLATION") != "0"
 	c.TranslateStateAddresses = translate && l.engine == sources.OpenTofu
 }

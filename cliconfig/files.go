@@ -107,7 +107,7 @@ func (m Machine) ownFile() []Input {
 
 // netrcFile returns the user's netrc file.
 func (m Machine) netrcFile() []Input {
-	usual := Input{Name: m.join(m.home(), m.ForOS("_netrc", ".netrc")), What: netrcFile}
+	usual := Input{Name: m.join(m.HomeDir(), m.ForOS("_netrc", ".netrc")), What: netrcFile}
 	return m.instead([]Input{usual}, m.naming("NETRC"))
 }
 

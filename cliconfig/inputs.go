@@ -3,7 +3,6 @@ package cliconfig
 import (
 	"cmp"
 	"net/url"
-	"path"
 	"slices"
 	"strings"
 
@@ -101,13 +100,4 @@ func proxyHost(text string) string {
 		return ""
 	}
 	return u.Host
-}
-
-// Tilde is a path on the machine as it is typed, with ~ for the home directory.
-func (c *Config) Tilde(p string) string {
-	home := c.machine.home()
-	if rest, ok := strings.CutPrefix(p, home); ok && home != "" && path.IsAbs(rest) {
-		return "~" + rest
-	}
-	return p
 }

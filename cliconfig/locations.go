@@ -12,7 +12,7 @@ import (
 // mainFile returns the main configuration file of e, which may not exist. It is empty
 // if its directory is unknown.
 func (m Machine) mainFile(e sources.Engine) string {
-	dir := m.ForOS(m.AppData, m.home())
+	dir := m.ForOS(m.AppData, m.HomeDir())
 	names := strings.Fields(m.ForOS("tofu.rc terraform.rc", ".tofurc .terraformrc"))
 	if e != sources.OpenTofu {
 		names = names[1:]
@@ -48,7 +48,7 @@ func (m Machine) configDir(e sources.Engine) string {
 
 // terraformDir returns Terraform's directory for the user's data.
 func (m Machine) terraformDir() string {
-	return m.join(m.ForOS(m.AppData, m.home()), m.ForOS("terraform.d", ".terraform.d"))
+	return m.join(m.ForOS(m.AppData, m.HomeDir()), m.ForOS("terraform.d", ".terraform.d"))
 }
 
 // dataDirs returns the directories in which e looks for plugins and credentials
@@ -95,7 +95,7 @@ func (c *Config) ImpliedPlaces() (dirs []string) {
 	case "windows":
 		add(m.AppData, "HashiCorp", "Terraform", "plugins")
 	case "darwin":
-		add(m.home(), "Library", "Application Support", "io.terraform", "plugins")
+		add(m.HomeDir(), "Library", "Application Support", "io.terraform", "plugins")
 		add("/Library", "Application Support", "io.terraform", "plugins")
 	default:
 		for _, data := range m.xdgDataDirs() {
@@ -110,7 +110,7 @@ func (c *Config) ImpliedPlaces() (dirs []string) {
 func (m Machine) xdgDataDirs() []string {
 	home := m.Getenv("XDG_DATA_HOME")
 	if !path.IsAbs(home) {
-		home = m.join(m.home(), ".local", "share")
+		home = m.join(m.HomeDir(), ".local", "share")
 	}
 	dirs := cmp.Or(m.Getenv("XDG_DATA_DIRS"), "/usr/local/share:/usr/share")
 	return slices.DeleteFunc(strings.Split(home+":"+dirs, ":"), func(d string) bool { return !path.IsAbs(d) })

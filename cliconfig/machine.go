@@ -237,8 +237,8 @@ func (m Machine) ForOS(windows, others string) string {
 	return others
 }
 
-// home returns the user's home directory, or "" if there is none.
-func (m Machine) home() string {
+// HomeDir returns the user's home directory, or "" if there is none.
+func (m Machine) HomeDir() string {
 	if home := m.Getenv("HOME"); home != "" && m.GOOS != "windows" {
 		return home
 	}

@@ -31,7 +31,7 @@ func newOCIConfig(m Machine, secrets *sources.Secrets) *ociConfig {
 
 // dockerPaths returns the usual paths of Docker-style files, which are those of OpenTofu.
 func (m Machine) dockerPaths() (paths []string) {
-	home := m.home()
+	home := m.HomeDir()
 	if profile := m.Getenv("USERPROFILE"); m.GOOS == "windows" && profile != "" {
 		home = profile
 	}

@@ -51,7 +51,7 @@ func (c *Config) UnreadFiles() []UnreadFile {
 		}
 		read[f.Name] = true
 	}
-	home := m.ForOS(m.AppData, m.home())
+	home := m.ForOS(m.AppData, m.HomeDir())
 	for _, dir := range []string{home, m.terraformDir(), m.WorkDir} {
 		for _, name := range similarNames {
 			meant := m.join(home, m.ForOS("terraform.rc", ".terraformrc"))
@@ -64,7 +64,7 @@ func (c *Config) UnreadFiles() []UnreadFile {
 		}
 	}
 	if c.Engine == sources.OpenTofu && m.GOOS != "windows" {
-		config := cmp.Or(m.Getenv("XDG_CONFIG_HOME"), m.join(m.home(), ".config"))
+		config := cmp.Or(m.Getenv("XDG_CONFIG_HOME"), m.join(m.HomeDir(), ".config"))
 		add(m.join(config, "opentofu", "tofurc"), "", m.mainFile(c.Engine))
 	}
 	return all
@@ -139,15 +139,15 @@ func (c *Config) UnsearchedDirs() (dirs [][2]string) {
 	user := m.join(m.terraformDir(), "plugins")
 	local := m.join(c.WorkDir, "terraform.d", "plugins")
 	for dir, meant := range map[string]string{
-		m.join(m.terraformDir(), "providers"):              user,
-		m.join(m.home(), "terraform.d", "plugins"):         user,
-		m.join(m.home(), ".opentofu.d", "plugins"):         user,
-		m.join(m.home(), ".tofu.d", "plugins"):             user,
-		m.join(m.home(), ".config", "opentofu", "plugins"): user,
-		m.join(c.WorkDir, ".terraform.d", "plugins"):       local,
-		m.join(c.WorkDir, "terraform.d", "providers"):      local,
-		m.join(c.WorkDir, "terraform.d"):                   local,
-		m.join(c.WorkDir, m.DataDir(), "plugins"):          local,
+		m.join(m.terraformDir(), "providers"):                 user,
+		m.join(m.HomeDir(), "terraform.d", "plugins"):         user,
+		m.join(m.HomeDir(), ".opentofu.d", "plugins"):         user,
+		m.join(m.HomeDir(), ".tofu.d", "plugins"):             user,
+		m.join(m.HomeDir(), ".config", "opentofu", "plugins"): user,
+		m.join(c.WorkDir, ".terraform.d", "plugins"):          local,
+		m.join(c.WorkDir, "terraform.d", "providers"):         local,
+		m.join(c.WorkDir, "terraform.d"):                      local,
+		m.join(c.WorkDir, m.DataDir(), "plugins"):             local,
 	} {
 		if m.isDir(dir) && dir != user && dir != local && !slices.Contains(c.ImpliedDirs(), dir) {
 			dirs = append(dirs, [2]string{dir, meant})

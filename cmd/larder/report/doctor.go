@@ -120,7 +120,7 @@ func (o *Output) diagnosis(f Finding) {
 // indented writes a text after a head. Its further lines are indented further than the text, so that
 // the reason and the hints are easy to find.
 func (o *Output) indented(text string, head ...ui.Span) {
-	o.print(o.Stdout, append(head, ui.Plain.Of(o.address(text))), diagnosisIndent+2)
+	o.print(o.Stdout, append(head, ui.Plain.Of(o.Brief(text))), diagnosisIndent+2)
 }
 
 // An Exchange is a request that doctor sent to a server.

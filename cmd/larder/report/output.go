@@ -54,6 +54,7 @@ type run struct {
 	lingers  atomic.Int64 // see Lingers
 	leaves   string       // what remains after an interruption; empty if the command writes nothing
 	waited   sync.Map     // holders of locks that messages named
+	home     string       // the user's directory; empty if it is unknown
 	sum      sum
 	flags    string // see Repeat
 }
@@ -206,7 +207,7 @@ func (o *Output) Say(format string, args ...any) {
 // Aside is like Say for a secondary message, which is faint on a terminal.
 func (o *Output) Aside(format string, args ...any) {
 	if !o.JSON && o.Level >= Normal {
-		o.print(o.Stderr, ui.Line{ui.Faint.Of(o.address(plainf(format, args...)))}, 2)
+		o.print(o.Stderr, ui.Line{ui.Faint.Of(o.Brief(plainf(format, args...)))}, 2)
 	}
 }
 
@@ -274,7 +275,7 @@ func (o *Output) line(label ui.Span, text string) {
 
 // write is line for a text that names its root module.
 func (o *Output) write(label ui.Span, text string) {
-	o.print(o.Stderr, ui.Line{label, ui.Plain.Of(o.address(text))}, 2)
+	o.print(o.Stderr, ui.Line{label, ui.Plain.Of(o.Brief(text))}, 2)
 }
 
 // The labels of messages.

@@ -73,7 +73,7 @@ func (p *Page) Section(label string, rows ...Item) {
 }
 
 // shorten makes the paths and addresses in a text short.
-func (p *Page) shorten(text string) string { return inOneLine(p.out.address(p.out.Shorten(text))) }
+func (p *Page) shorten(text string) string { return inOneLine(p.out.Brief(p.out.Shorten(text))) }
 
 // Show writes the page as a result, or objects with the same contents.
 func (p *Page) Show(objects ...Object) {

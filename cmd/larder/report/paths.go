@@ -71,3 +71,33 @@ func continues(text string) bool {
 	last, _ := utf8.DecodeLastRuneInString(text) // no such character if the text is empty
 	return unicode.IsLetter(last) || unicode.IsDigit(last) || strings.ContainsRune(`/\._-~`, last)
 }
+
+// AtHome makes text for people name the user's directory as ~.
+func (o *Output) AtHome(dir string) { o.home = strings.TrimSuffix(dir, "/") }
+
+// Brief returns a text for people without what they don't need: the default registry in addresses, and the path of the
+// home directory, for which they write ~.
+func (o *Output) Brief(text string) string { return tilde(o.address(text), o.home) }
+
+// tilde writes ~ for the home directory where a path begins a word: a shell does not expand ~ in quotes, or after an
+// equals sign.
+func tilde(text, home string) string {
+	if home == "" {
+		return text
+	}
+	var b strings.Builder
+	for {
+		before, after, found := strings.Cut(text, home)
+		b.WriteString(before)
+		begins := before == "" && b.Len() == 0 || before != "" && strings.ContainsRune(" (\n", rune(before[len(before)-1]))
+		switch {
+		case !found:
+			return b.String()
+		case begins && (after == "" || strings.ContainsRune("/:;,) \n", rune(after[0]))):
+			b.WriteByte('~')
+		default:
+			b.WriteString(home)
+		}
+		text = after
+	}
+}

@@ -28,3 +28,20 @@ func TestShorten(t *testing.T) {
 	}
 	sourcetest.Equal(t, viewpoint(filepath.FromSlash("/")).shorten("/etc/passwd"), "/etc/passwd", "at the root")
 }
+
+// A path below the home directory begins with ~ where a shell expands that.
+func TestTilde(t *testing.T) {
+	for text, want := range map[string]string{
+		"/home/me/a: no such file":              "~/a: no such file",
+		"/home/me":                              "~",
+		"cannot read /home/me/a (/home/me/b:3)": "cannot read ~/a (~/b:3)",
+		"larder mirror verify '/home/me/a b'":   "larder mirror verify '/home/me/a b'",
+		`path = "/home/me/a"`:                   `path = "/home/me/a"`,
+		"--cache=/home/me/a":                    "--cache=/home/me/a",
+		"/home/meg/a /srv/home/me/a":            "/home/meg/a /srv/home/me/a",
+		"file:///home/me/a":                     "file:///home/me/a",
+	} {
+		sourcetest.Equal(t, tilde(text, "/home/me"), want, text)
+		sourcetest.Equal(t, tilde(text, ""), text, "without a home")
+	}
+}

@@ -53,7 +53,7 @@ func lay[R celled](o *Output, rows []R, width int) []ui.Line {
 			if i == len(columns) {
 				columns = append(columns, cell.Column)
 			}
-			text := o.address(cell.Text)
+			text := o.Brief(cell.Text)
 			if width > 0 && o.Level < Verbose {
 				text = withoutKey(text)
 			}

@@ -126,6 +126,6 @@ func TableAside[R celled](o *Output, rows []R) {
 // Sentence writes text as a line of the result for people, wrapped to fit a terminal.
 func (o *Output) Sentence(format string, args ...any) {
 	if !o.JSON {
-		o.print(o.Stdout, ui.Text(o.address(fmt.Sprintf(format, args...))), 2)
+		o.print(o.Stdout, ui.Text(o.Brief(fmt.Sprintf(format, args...))), 2)
 	}
 }

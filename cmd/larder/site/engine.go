@@ -32,13 +32,8 @@ type Choice struct {
 	Undecided []string // stronger criteria, which don't decide
 }
 
-// Because returns the reason as text. Shorten shortens paths.
-func (c Choice) Because(shorten func(path string) string) string {
-	if c.File == "" {
-		return c.Reason
-	}
-	return c.Reason + " " + shorten(c.File)
-}
+// Because returns the reason as text.
+func (c Choice) Because() string { return strings.TrimSpace(c.Reason + " " + c.File) }
 
 // chooseEngine chooses the engine of the root module in dir, whose lock file is at lockPath. Lock is
 // nil if the file has errors. It returns an error for an invalid file in the checkout, even if that decides nothing.

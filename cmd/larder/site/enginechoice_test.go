@@ -99,7 +99,7 @@ func TestEngineCriteria(t *testing.T) {
 				c := newChoosing(t)
 				weak.set(c, e)
 				got := sourcetest.Must(c.choose())(t)
-				reason := got.Because(func(path string) string { return path })
+				reason := got.Because()
 				sourcetest.Expect(t, got.Engine == e && !got.Assumed && strings.Contains(reason, weak.reason), "got %s: %s", got.Engine, reason)
 			})
 			for _, strong := range engineCriteria[:i] {
@@ -112,7 +112,7 @@ func TestEngineCriteria(t *testing.T) {
 					strong.set(c, other)
 					weak.set(c, e)
 					got := sourcetest.Must(c.choose())(t)
-					sourcetest.Expect(t, got.Engine == other && strings.Contains(got.Because(strings.Clone), strong.reason), "got %s: %s", got.Engine, got.Because(strings.Clone))
+					sourcetest.Expect(t, got.Engine == other && strings.Contains(got.Because(), strong.reason), "got %s: %s", got.Engine, got.Because())
 				})
 			}
 		}

@@ -79,10 +79,10 @@ func (m *Root) findEngines() (all []EngineProgram) {
 func (m *Root) unsafeProgram(path string) (why, fix string) {
 	for _, p := range []string{path, Resolve(path)} {
 		if checkout := m.Checkout(); checkout != "" && Within(p, checkout) {
-			return "it is part of the checkout " + m.Brief(checkout), ""
+			return "it is part of the checkout " + m.Shown(checkout), ""
 		}
 		if e := ExposureOf(p, OfOther); e.At != "" {
-			return e.Who + m.Brief(e.At), e.Fix
+			return e.Who + m.Shown(e.At), e.Fix
 		}
 	}
 	return "", ""

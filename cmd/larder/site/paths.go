@@ -91,14 +91,6 @@ func IsFile(path string) bool {
 	return err == nil && info.Mode().IsRegular()
 }
 
-// Brief returns a path as people write it: relative to the working directory, or with ~.
-func (m *Root) Brief(path string) string {
-	if shown := m.Shown(path); shown != path {
-		return shown
-	}
-	return m.Config.Tilde(path)
-}
-
 // ShellQuoted quotes a word for a POSIX shell.
 func ShellQuoted(word string) string {
 	plain := func(r rune) bool {

@@ -168,6 +168,7 @@ type Options struct {
 // Open returns a site that works in dir, which is absolute. The caller ends it.
 func Open(machine cliconfig.Machine, dir string, opts Options, out *report.Output) *Site {
 	s := &Site{Output: out, Machine: machine, WorkDir: dir, Flags: opts, slots: acquire.NewSlots(opts.Jobs)}
+	out.AtHome(machine.HomeDir())
 	out.AtLast(s.hintEngine)
 	out.AtLast(s.warnUselessGlobs)
 	out.AtLast(s.warnAccepted)

@@ -20,7 +20,7 @@ func ShowFiles(ctx context.Context, s *site.Site) error {
 	var rows [][]string
 	for _, part := range m.objects {
 		file := part.(ConfigFile)
-		rows = append(rows, []string{m.Config.Tilde(file.Path), file.What})
+		rows = append(rows, []string{m.Out.Brief(file.Path), file.What})
 	}
 	s.Output.ShowPage(fmt.Sprintf("Files that Larder reads, in this order, if the engine is %s:\n\n%s\n"+
 		"A flag overrides a variable, and a variable overrides a file. larder help variables, environment and s3 "+

@@ -199,10 +199,7 @@ func (c *checkup) cacheDirs() (dirs []string) {
 
 // word returns a path as a word of a command line: short if nothing in it must be quoted.
 func (c *checkup) word(path string) string {
-	if quoted := site.ShellQuoted(path); quoted != path {
-		return quoted
-	}
-	return c.Brief(path)
+	return site.ShellQuoted(c.Shown(path))
 }
 
 // names returns the first of many names, and the number of the others.

@@ -24,7 +24,7 @@ func noExec(_ context.Context, c *checkup) {
 		if disk.NoExec(disk.Existing(dir)) {
 			mount := disk.Mount(dir)
 			c.caught("no-exec", report.At(mount, 0), site.AsOwner("/", "mount -o remount,exec "+site.ShellQuoted(mount)),
-				"the file system of %s, %s, is mounted without execute permission", c.Brief(dir), mount)
+				"the file system of %s, %s, is mounted without execute permission", c.Shown(dir), mount)
 		}
 	}
 }
@@ -33,7 +33,7 @@ func noExec(_ context.Context, c *checkup) {
 func unverifiedCache(_ context.Context, c *checkup) {
 	const name = "plugin_cache_may_break_dependency_lock_file"
 	if setting, ok := c.Config.Setting(name, ""); ok && c.Config.UnverifiedCache {
-		hint := "remove the setting (" + c.Config.Tilde(setting.From.String()) + ")"
+		hint := "remove the setting (" + setting.From.String() + ")"
 		c.caught("unverified-cache", report.At(setting.From.File, setting.From.Line), hint, "%s is set", name)
 	}
 }
@@ -61,8 +61,8 @@ func engines(ctx context.Context, c *checkup) {
 			c.Output.WarnOf(fmt.Errorf("%s: %w", p.Path, p.Err))
 		}
 		if p.Unsafe != "" {
-			hint := cmp.Or(p.Safer, "remove "+c.Brief(filepath.Dir(p.Path))+" from PATH")
-			c.caught("path-writable", report.At(p.Path, 0), hint, "%s is on PATH, but %s", c.Brief(p.Path), p.Unsafe)
+			hint := cmp.Or(p.Safer, "remove "+c.Shown(filepath.Dir(p.Path))+" from PATH")
+			c.caught("path-writable", report.At(p.Path, 0), hint, "%s is on PATH, but %s", c.Shown(p.Path), p.Unsafe)
 		}
 	}
 	if len(texts) == 0 {
@@ -78,7 +78,7 @@ func engines(ctx context.Context, c *checkup) {
 		p, current := c.FirstProgram(ctx, engine), sources.CurrentPlatform().String()
 		if p.Platform != "" && p.Platform != current && len(c.Flags.Platforms) == 0 {
 			c.caught("engine-platform", report.At(p.Path, 0), c.Again("install")+" --platform "+site.ShellQuoted(p.Platform),
-				"%s is a program for %s, but larder is one for %s", c.Brief(p.Path), p.Platform, current)
+				"%s is a program for %s, but larder is one for %s", c.Shown(p.Path), p.Platform, current)
 		}
 	}
 }
@@ -86,7 +86,7 @@ func engines(ctx context.Context, c *checkup) {
 // programText names a program: "terraform 1.11.4 (/usr/bin)".
 func (c *checkup) programText(p site.EngineProgram) string {
 	text := string(p.Engine)
-	where := c.Brief(filepath.Dir(p.Path))
+	where := c.Shown(filepath.Dir(p.Path))
 	switch {
 	case p.Shim:
 		where = "larder's shim in " + where
@@ -105,14 +105,14 @@ func (c *checkup) bypassed(first site.EngineProgram, shim string) {
 		fix += ", after the line that sets up " + first.Manager + " in your shell's configuration"
 	}
 	c.caught("shim-bypassed", report.At(shim, 0), fix,
-		"%s comes before larder's shim %s on PATH", c.programText(first), c.Brief(shim))
+		"%s comes before larder's shim %s on PATH", c.programText(first), c.Shown(shim))
 }
 
 // exposed finds what other users must not be able to replace, because it decides which programs run: plugin caches,
 // packages of mirrors, the policy of the machine, and the directories on PATH before the engines.
 func exposed(ctx context.Context, c *checkup) {
 	for _, dir := range c.cacheDirs() {
-		c.guard("cache-world-writable", dir, "the plugin cache "+c.Brief(dir), site.OfOther,
+		c.guard("cache-world-writable", dir, "the plugin cache "+c.Shown(dir), site.OfOther,
 			"set plugin_cache_dir, TF_PLUGIN_CACHE_DIR, --cache or LARDER_CACHE to a directory of your own")
 	}
 	for _, dir := range c.Config.MirrorDirs() {
@@ -120,18 +120,18 @@ func exposed(ctx context.Context, c *checkup) {
 		for _, p := range packages {
 			anyOwner := func(fs.FileInfo) bool { return false } // somebody else may own a mirror
 			path := p.Location.Dir + p.Location.Archive
-			c.guard("writable-mirror", path, "packages of the mirror "+c.Brief(dir), anyOwner, "")
+			c.guard("writable-mirror", path, "packages of the mirror "+c.Shown(dir), anyOwner, "")
 		}
 	}
 	if i := slices.IndexFunc(c.Config.Policy, func(r policy.Rule) bool { return r.Layer == policy.Site }); i >= 0 {
 		file := c.Config.Policy[i].File
 		byUser := func(info fs.FileInfo) bool { return !site.OfRoot(info) }
-		c.guard("exposed-policy", file, "the policy "+c.Brief(file), byUser, "chown root "+c.word(file))
+		c.guard("exposed-policy", file, "the policy "+c.Shown(file), byUser, "chown root "+c.word(file))
 	}
 	const offPath = "remove it from PATH in your shell's configuration"
 	for _, dir := range c.pathBeforeEngines(ctx) {
 		if filepath.IsAbs(dir) {
-			c.guard("path-writable", dir, c.Brief(dir)+", which is on PATH before the engines", site.OfOther, offPath)
+			c.guard("path-writable", dir, c.Shown(dir)+", which is on PATH before the engines", site.OfOther, offPath)
 		} else {
 			c.caught("path-writable", report.At(dir, 0), offPath, "PATH has the relative directory %q before the engines", dir)
 		}
@@ -146,7 +146,7 @@ func (c *checkup) guard(trap, path, what string, foreign func(fs.FileInfo) bool,
 		return
 	}
 	if e.At != site.Resolve(path) {
-		what = c.Brief(e.At) + ", which contains " + what
+		what = c.Shown(e.At) + ", which contains " + what
 	}
 	c.caught(trap, report.At(e.At, 0), cmp.Or(e.Fix, fix), "%s%s", e.Who, what)
 }

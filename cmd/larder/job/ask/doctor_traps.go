@@ -62,10 +62,10 @@ func unreadInputs(_ context.Context, c *checkup) {
 	for _, f := range c.Config.UnreadFiles() {
 		hint, why := "unset "+f.By+", or copy the settings that you need", ", because "+f.By+" names another file"
 		if f.By == "" { // no command moves a file that may belong to someone else
-			hint = "move the settings that you want to " + c.Brief(f.RenameTo) + ", where they apply everywhere"
-			why = ": engines expect this file at " + c.Brief(f.RenameTo)
+			hint = "move the settings that you want to " + c.Shown(f.RenameTo) + ", where they apply everywhere"
+			why = ": engines expect this file at " + c.Shown(f.RenameTo)
 		}
-		c.caught("unread-configuration", report.At(f.Path, 0), hint, "%s is not read%s", c.Brief(f.Path), why)
+		c.caught("unread-configuration", report.At(f.Path, 0), hint, "%s is not read%s", c.Shown(f.Path), why)
 	}
 	for _, v := range c.Config.IgnoredVariables() {
 		hint := "unset " + site.ShellQuoted(v.Name)
@@ -93,7 +93,7 @@ func fallbackWins(ctx context.Context, c *checkup) {
 			if len(both) == 0 {
 				continue
 			}
-			place := c.Config.Tilde(m.Path + fetch.Redact(m.URL) + m.Template.String())
+			place := m.Path + fetch.Redact(m.URL) + m.Template.String()
 			hint := `in direct, write exclude = ["` + strings.Join(sources.Texts(both), `", "`) + `"]`
 			c.caught("fallback-wins", report.At(direct.File, direct.Line), hint,
 				"both direct and %s %s are used for %s", m.Kind, place, names(both))
@@ -133,7 +133,7 @@ func readMirrors(ctx context.Context, c *checkup) {
 			}
 			if err := archive.Startable(p.Location.Dir, p.ID); err != nil {
 				at, hint := report.At(p.Location.Dir, 0), "larder mirror verify "+c.word(dir)
-				c.caught("not-executable", at, hint, "%s: %v", c.Brief(p.Location.Dir), err)
+				c.caught("not-executable", at, hint, "%s: %v", c.Shown(p.Location.Dir), err)
 			}
 		}
 	}
@@ -145,11 +145,11 @@ func unsearchedDirs(ctx context.Context, c *checkup) {
 		packages, _ := fsmirror.New(dir, fsmirror.Options{Engine: c.Config.Engine}).Packages(ctx)
 		if len(packages) > 0 {
 			c.caught("unsearched-directory", report.At(dir, 0), fix, "engines don't search %s, which has %s%s",
-				c.Brief(dir), ui.Count(len(packages), "package"), why)
+				c.Shown(dir), ui.Count(len(packages), "package"), why)
 		}
 	}
 	for _, pair := range c.Config.UnsearchedDirs() {
-		add(pair[0], "", "move the packages to "+c.Brief(pair[1]))
+		add(pair[0], "", "move the packages to "+c.Shown(pair[1]))
 	}
 	if c.Config.Implied {
 		return
@@ -163,7 +163,7 @@ func unsearchedDirs(ctx context.Context, c *checkup) {
 		if c.CheckedOut(dir) { // otherwise all root modules would use the packages of this checkout
 			fix = "to use them in this root module only: " + c.Again("install") + " --plugin-dir " + c.word(dir)
 		}
-		add(dir, ", because of provider_installation at "+c.Config.Tilde(place.From.String()), fix)
+		add(dir, ", because of provider_installation at "+place.From.String(), fix)
 	}
 }
 
@@ -183,7 +183,7 @@ func hiddenVersions(ctx context.Context, c *checkup) {
 		newest, ok := r.Constraints.Newest(listing.Versions)
 		if err == nil && ok && newest.Compare(newestOf(here.Versions)) > 0 {
 			c.caught("hidden-versions", report.At(dir, 0), "move the packages of the provider out of the directory",
-				"%s hides %s %s in the registry: it has only %s", c.Brief(dir), r.Provider, newest, newestOf(here.Versions))
+				"%s hides %s %s in the registry: it has only %s", c.Shown(dir), r.Provider, newest, newestOf(here.Versions))
 		}
 	}
 }
@@ -199,7 +199,7 @@ func cacheInMirror(_ context.Context, c *checkup) {
 			if site.Within(inside, outside) {
 				c.caught("cache-in-mirror", report.At(cache, 0),
 					"set plugin_cache_dir, TF_PLUGIN_CACHE_DIR, --cache or LARDER_CACHE to a directory elsewhere",
-					"the plugin cache %s and the mirror %s contain the same packages", c.Brief(cache), c.Brief(dir))
+					"the plugin cache %s and the mirror %s contain the same packages", c.Shown(cache), c.Shown(dir))
 			}
 		}
 	}

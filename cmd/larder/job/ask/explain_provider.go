@@ -25,7 +25,7 @@ func explainProvider(ctx context.Context, s *site.Site, dir, address string, all
 	defer done()
 	q.install, q.upgrade = q.plan(ctx, q.req, false), q.plan(ctx, q.req, true)
 	e := Explanation{
-		Provider: q.req.Provider.String(), Engine: string(q.Config.Engine), Because: q.Chosen.Because(q.Config.Tilde),
+		Provider: q.req.Provider.String(), Engine: string(q.Config.Engine), Because: q.Chosen.Because(),
 		Required: []Constraint{}, Installed: sources.Texts(q.installed), Cached: sources.Texts(q.cached), Methods: q.answers,
 		Newer: []Excluded{}, Advice: []Advice{}, Unread: q.unread, Unmanaged: q.unmanaged(),
 	}

@@ -263,7 +263,7 @@ func (o *outdating) compare(
 		one.rank = unknown
 	}
 	if rule, ok := m.Policy.SignedBy(r.Provider); ok {
-		o.WarnOnce(fmt.Sprintf("signatures not verified, which %s at %s requires", rule.Setting, m.Brief(rule.Place())))
+		o.WarnOnce(fmt.Sprintf("signatures not verified, which %s at %s requires", rule.Setting, m.Shown(rule.Place())))
 	}
 	return one, nil
 }

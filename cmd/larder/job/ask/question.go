@@ -199,22 +199,22 @@ func (q *question) ask(ctx context.Context) (err error) {
 		kind := cliconfig.Direct
 		if !q.Config.Implied {
 			m := q.Config.Methods[i]
-			kind, one.Place = m.Kind, report.Place{File: q.Config.Tilde(m.File), Line: m.Line}
+			kind, one.Place = m.Kind, report.Place{File: m.File, Line: m.Line}
 		} else if i == len(q.methods)-1 {
 			hiding = q.Hiding[q.req.Provider]
 		}
 		switch { // as people know it: by its kind, unless it is implied, and its location
 		case mirror != nil && q.Config.Implied:
-			one.Method = q.Brief(mirror.Dir())
+			one.Method = q.Shown(mirror.Dir())
 		case mirror != nil:
-			one.Method = string(kind) + " " + q.Brief(mirror.Dir())
+			one.Method = string(kind) + " " + q.Shown(mirror.Dir())
 		case kind == cliconfig.Direct:
 			one.Method = string(kind) + " " + string(q.req.Provider.Host)
 		default:
 			one.Method = strings.Replace(a.Method.Source.String(), "network mirror", string(cliconfig.NetworkMirror), 1)
 		}
 		if hiding != "" {
-			one.Hidden = q.Brief(hiding)
+			one.Hidden = q.Shown(hiding)
 		} else if a.By != nil {
 			one.Pattern = a.By.String()
 		}
@@ -285,7 +285,7 @@ func (q *question) unmanaged() string {
 		return ""
 	}
 	if dir := q.Config.DevOverrides[q.req.Provider]; dir != "" {
-		return "dev_overrides replaces it with " + q.Config.Tilde(dir)
+		return "dev_overrides replaces it with " + dir
 	}
 	if slices.Contains(q.Config.Unmanaged, q.req.Provider) {
 		return "it runs already (TF_REATTACH_PROVIDERS)"

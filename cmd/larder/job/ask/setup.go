@@ -105,12 +105,7 @@ func (m *setup) show() {
 }
 
 // path shortens a path, which may be followed by a line.
-func (m *setup) path(path string) string {
-	if short := m.Output.ShortenHere(path); short != path {
-		return short
-	}
-	return m.Config.Tilde(path)
-}
+func (m *setup) path(path string) string { return m.Output.ShortenHere(path) }
 
 // paths lists paths after a label.
 func (m *setup) paths(label string, paths []string) string {
@@ -132,7 +127,7 @@ type EngineChoice struct {
 
 func (m *setup) addEngine() {
 	c := m.Chosen
-	row := report.ItemOf(string(c.Engine) + ": " + c.Because(m.path))
+	row := report.ItemOf(string(c.Engine) + ": " + m.path(c.Because()))
 	if m.all {
 		row.Below = report.Filled(report.Labeled("not decided by: ", c.Undecided...))
 	}

@@ -173,7 +173,7 @@ func (q *question) tellReleases(sum Releases, selected []Release) {
 	}
 	if rule, ok := q.Policy.SignedBy(q.req.Provider); ok {
 		const text = "signatures not verified, which %s at %s requires"
-		parts = append(parts, fmt.Sprintf(text, rule.Setting, q.Brief(rule.Place())))
+		parts = append(parts, fmt.Sprintf(text, rule.Setting, q.Shown(rule.Place())))
 	}
 	if len(parts) > 0 {
 		q.Output.Say("%s", strings.Join(parts, "; "))

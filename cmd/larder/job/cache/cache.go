@@ -18,14 +18,11 @@ type Path struct {
 	Path         string `json:"path"`
 }
 
-// Text implements [report.Value].
-func (p Path) Text(*report.Output) string { return p.Path }
-
-// ShowPath shows the path of the cache.
+// ShowPath shows the path of the cache in full, for scripts.
 func ShowPath(ctx context.Context, s *site.Site) error {
 	k, err := job.FindCache(ctx, s)
 	if err == nil {
-		s.Output.Show(Path{Path: k.Path})
+		s.Output.ShowText(k.Path+"\n", Path{Path: k.Path})
 	}
 	return err
 }
