@@ -93,7 +93,7 @@ func (b *Bundle) finding(kind store.Kind, id *sources.PackageID, err error) erro
 	return &store.Finding{Kind: kind, Path: b.name, Package: id, Err: err, InBundle: true}
 }
 
-const hintCopy = "copy the bundle again"
+const hintCopy = "copy the bundle again; if split has cut it, join all pieces with cat"
 
 // broken returns the finding for an error of reading the structure.
 func (b *Bundle) broken(err error) error {
