@@ -244,8 +244,8 @@ func (a *Acquirer) take(ctx context.Context, req Request, offer Offer) (res Resu
 			return res, false, err
 		}
 	}
-	res.Package = a.foreseen(ctx, req, offer)
-	return res, false, nil
+	res.Package, err = a.foreseen(ctx, req, offer, known)
+	return res, false, err
 }
 
 // receive fetches the package that the result's offer describes, judges it, and stores it.

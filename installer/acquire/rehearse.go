@@ -3,9 +3,11 @@ package acquire
 import (
 	"cmp"
 	"context"
+	"slices"
 
 	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/archive"
+	"github.com/larder-cli/larder/sources/trust"
 )
 
 // Readings hold the hashes of local packages for dry runs. Installers that share
@@ -78,14 +80,24 @@ func (r *rehearsal) Commit(_ context.Context, by sources.Provenance) (sources.St
 
 func (r *rehearsal) Close() {}
 
-// foreseen describes a package that would be downloaded.
-func (a *Acquirer) foreseen(ctx context.Context, req Request, offer Offer) sources.Stored {
-	signed := offer.Verified
+// foreseen describes a package that would be downloaded or read. It fails if the package would be refused then, even
+// with the archive that is signed.
+func (a *Acquirer) foreseen(ctx context.Context, req Request, offer Offer, known sources.Stored) (sources.Stored, error) {
+	signed, hashes := offer.Verified, offer.Hashes
 	if offer.Kind != sources.FromRegistry && offer.Signed != nil {
-		signed, _ = a.verifyCarried(ctx, offer, offer.Hashes...) // Ask has returned the error
+		if !sources.AnyOf(sources.ZH, hashes) && offer.Location.Dir == "" {
+			sums, _ := trust.ParseSums(offer.Signed.Sums) // verifyCarried returns the error
+			hashes = []sources.Hash{sums.Archives(req.ID.Provider, req.ID.Version)[req.ID.Platform]}
+		}
+		signed, _ = a.verifyCarried(ctx, offer, hashes...) // Ask has returned the error
 	}
 	proof := proofOf(req, offer, signed)
-	return sources.Stored{ID: req.ID, Proof: proof, Report: a.report(req.ID, proof)}
+	s := sources.Stored{ID: req.ID, Proof: proof, Report: a.report(req.ID, proof)}
+	best, other := s.Report, sources.AnyOf(sources.ZH, offer.Hashes) && !slices.Contains(offer.Hashes, known.ZH)
+	if !other && !known.Imported && known.Report.Verdict > best.Verdict { // see bestReport
+		best = known.Report
+	}
+	return s, a.opts.Judge.Check(req.ID, best)
 }
 
 // Appraise describes the package that a source on this machine has, as Take would
