@@ -60,7 +60,7 @@ func TestJudgments(t *testing.T) {
 		{name: "signed", kind: sources.FromRegistry, offered: hashes(zh("a")), signed: listed, require: trust.RequireSigned, fetched: 1, verdict: sources.SelfSigned},
 		{name: "signed with another key than required", kind: sources.FromRegistry, offered: hashes(zh("a")), signed: listed, require: trust.RequireTrusted, want: "a signature by a trusted key is required"},
 		{name: "signed for another archive", kind: sources.FromRegistry, offered: hashes(zh("b")), signed: listed, want: "https://example.test/SHA256SUMS: checksum of"},
-		{name: "not signed as required", kind: sources.FromRegistry, offered: hashes(zh("a")), require: trust.RequireSigned, want: `a signature is required, but the package is "hash only"`},
+		{name: "not signed as required", kind: sources.FromRegistry, offered: hashes(zh("a")), require: trust.RequireSigned, want: `a signature is required, but the package has none`},
 		{name: "not signed in a mirror, as required", offered: hashes(zh("a")), require: trust.RequireSigned, want: "a signature is required"},
 		{name: "evidence", signed: carried, require: trust.RequireSigned, fetched: 1, verdict: sources.MirrorEvidence},
 		{name: "evidence for the stated archive", offered: hashes(zh("a")), signed: carried, fetched: 1, verdict: sources.MirrorEvidence},

@@ -84,5 +84,5 @@ func (e *NotSignedError) Error() string {
 	case e.By.Fingerprint != "":
 		return fmt.Sprintf("%s, but the package is %q, with the key %s", required, e.Verdict, e.By.Fingerprint)
 	}
-	return fmt.Sprintf("%s, but the package is %q", required, e.Verdict)
+	return required + ", but the package has none" // whatever its hashes were compared with
 }

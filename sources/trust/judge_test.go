@@ -92,8 +92,8 @@ func TestRequirements(t *testing.T) {
 		signed, trusted string // in the error; empty if there is none
 		hint            string
 	}{
-		{"nothing", sources.Proof{}, trust.Options{}, `a signature is required, but the package is "unverified"`, `a signature by a trusted key is required, but the package is "unverified"`, "mirror sync"},
-		{"a hash", sources.Proof{Matched: true}, trust.Options{}, `but the package is "hash only"`, `but the package is "hash only"`, "use the origin registry"},
+		{"nothing", sources.Proof{}, trust.Options{}, `a signature is required, but the package has none`, `a signature by a trusted key is required, but the package has none`, "mirror sync"},
+		{"a hash", sources.Proof{Matched: true}, trust.Options{}, `but the package has none`, `but the package has none`, "use the origin registry"},
 		{"from the mirror", by(sources.KeyFromMirror, filename), trust.Options{}, "", "but the package is signed with the key " + string(fingerprint(key)) + " from the mirror", "announced this key"},
 		{"from the registry", by(sources.KeyFromRegistry, filename), trust.Options{}, "", `but the package is "self-signed", with the key`, "with --trust-key"},
 		{"trusted", by(sources.KeyFromMirror, filename), trusted, "", "", ""},
