@@ -129,7 +129,10 @@ func (b *policyBlock) minAge(e syntax.Entry) {
 		return
 	}
 	var err error
-	if r.Age, err = policy.ParseAge(r.Text); b.ok(e.Place, err) {
+	if r.Age, err = sources.ParseAge(r.Text); err != nil {
+		err = fmt.Errorf("min_age: %.40q is %w", r.Text, err)
+	}
+	if b.ok(e.Place, err) {
 		b.add(e.Place, r)
 	}
 }

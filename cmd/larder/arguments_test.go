@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/larder-cli/larder/cmd/larder/line"
+	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/sourcetest"
 )
 
@@ -120,9 +121,9 @@ func TestParseSize(t *testing.T) {
 }
 
 func TestParseAge(t *testing.T) {
-	parses(t, line.ParseAge, map[string]time.Duration{
-		"30d": 30 * 24 * time.Hour, "2w": 14 * 24 * time.Hour, "90m": 90 * time.Minute, "1h30m": 90 * time.Minute,
-		"": 0, "d": 0, "0d": 0, "-1d": 0, "30": 0, "1.5d": 0, "99999999d": 0, "-2h": 0,
+	parses(t, sources.ParseAge, map[string]time.Duration{
+		"30d": 30 * 24 * time.Hour, "2w": 14 * 24 * time.Hour, "12h": 12 * time.Hour,
+		"1m": 0, "90m": 0, "1h30m": 0, "": 0, "d": 0, "0d": 0, "-1d": 0, "30": 0, "1.5d": 0, "99999999d": 0, "-2h": 0,
 	})
 }
 

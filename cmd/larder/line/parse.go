@@ -5,7 +5,6 @@ import (
 	"math"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/larder-cli/larder/sources"
 )
@@ -27,21 +26,4 @@ func ParseSize(s string) (int64, error) {
 		return int64(size), nil
 	}
 	return 0, sources.WithHint(errors.New("not a size"), "write a number greater than 0 and a unit, as in 500M or 20G")
-}
-
-// ParseAge parses an age such as 30d, 2w or 12h.
-func ParseAge(s string) (time.Duration, error) {
-	for unit, length := range map[string]time.Duration{"d": 24 * time.Hour, "w": 7 * 24 * time.Hour} {
-		number, ok := strings.CutSuffix(s, unit)
-		if !ok {
-			continue
-		}
-		if n, err := strconv.ParseUint(number, 10, 16); err == nil && n > 0 {
-			return time.Duration(n) * length, nil
-		}
-	}
-	if age, err := time.ParseDuration(s); err == nil && age > 0 {
-		return age, nil
-	}
-	return 0, sources.WithHint(errors.New("not an age"), "write a number greater than 0 and a unit, as in 12h, 30d or 2w")
 }

@@ -62,7 +62,7 @@ func (l *Line) Number(name string) int { return parsed(l, name, strconv.Atoi) }
 func (l *Line) Size(name string) int64 { return parsed(l, name, ParseSize) }
 
 // Age returns an age, and 0 without the flag.
-func (l *Line) Age(name string) time.Duration { return parsed(l, name, ParseAge) }
+func (l *Line) Age(name string) time.Duration { return parsed(l, name, sources.ParseAge) }
 
 // parsed returns the value of a flag, which has accepted it.
 func parsed[T any](l *Line, name string, parse func(string) (T, error)) T {
@@ -113,7 +113,7 @@ func (f Flag) refuse(spelled, value, topic string) (err error) {
 	case f.Kind == Size:
 		_, err = ParseSize(value)
 	case f.Kind == Age:
-		_, err = ParseAge(value)
+		_, err = sources.ParseAge(value)
 	case value == "":
 		return fmt.Errorf("%s is empty", spelled)
 	case f.Kind == Choice && !slices.Contains(f.Offers, value):
