@@ -26,7 +26,6 @@ var (
 		`lists|or|puts|removes|replaces|shows|takes|that|to|updates|which|with|without|writes)\b.*$`)
 	placeholder = regexp.MustCompile(`(^| |/|=)(\[?[A-Z_]{3,}\b|…)`)
 	oneWord     = regexp.MustCompile(`(?:'[^']*'|[^\s'])+`)
-	changeLine  = regexp.MustCompile(`(?m)^(\S+:)? +[+~] `)
 	errorLine   = regexp.MustCompile(`(?m)error: .*$|"severity":"error","text":"[^"]*"`)
 )
 
@@ -62,12 +61,12 @@ func commandsIn(hint string) (all [][]string) {
 }
 
 // leadsOn reports whether a command that a hint suggests gets further than the one that printed the hint: it succeeds,
-// finds problems, changes something, or fails for another reason.
+// finds problems, has a result for other root modules, or fails for another reason.
 func (a reply) leadsOn(from reply) bool {
 	if a.Status == exitDone || a.Status == exitFound {
 		return true
 	}
-	before, other := errorLine.FindAllString(string(from.Output), -1), changeLine.Match(a.Output)
+	before, other := errorLine.FindAllString(string(from.Output), -1), len(a.Stdout) > 0 && a.Stdout[0] != '{'
 	for _, line := range errorLine.FindAllString(string(a.Output), -1) {
 		if strings.Contains(line, "nothing to do here") || strings.Contains(line, "there is no directory") {
 			return false
@@ -145,20 +144,21 @@ func TestHintsArePasted(t *testing.T) {
 	}
 	from := reply{Output: []byte("larder: error: a: no\nhint: larder lock\n"), Status: exitFailed}
 	for _, c := range []struct {
-		status int
-		output string
-		want   bool
+		status         int
+		stdout, output string
+		want           bool
 	}{
-		{exitDone, "", true},
-		{exitFound, "problem", true},
-		{exitFailed, "larder: error: b: no\n", true},
-		{exitFailed, "larder: error: a: no\n", false},
-		{exitFailed, " +  b  1.0.0\nlarder: error: a: no\n", true},
-		{exitFailed, `{"type":"diagnostic","severity":"error","text":"b: no"}`, true},
-		{exitFailed, "larder: error: nothing to do here: there is no configuration\n", false},
-		{exitUsage, "larder: error: unknown flag\n", false},
+		{exitDone, "", "", true},
+		{exitFound, "problem", "", true},
+		{exitFailed, "", "larder: error: b: no\n", true},
+		{exitFailed, "", "larder: error: a: no\n", false},
+		{exitFailed, " +  b  1.0.0\n", "larder: error: a: no\n", true},
+		{exitFailed, "{}", `{"type":"diagnostic","severity":"error","text":"b: no"}`, true},
+		{exitFailed, "", "larder: error: nothing to do here: there is no configuration\n", false},
+		{exitUsage, "", "larder: error: unknown flag\n", false},
 	} {
-		sourcetest.Equal(t, reply{Output: []byte(c.output), Status: c.status}.leadsOn(from), c.want, c.output)
+		a := reply{Stdout: []byte(c.stdout), Output: []byte(c.output), Status: c.status}
+		sourcetest.Equal(t, a.leadsOn(from), c.want, c.output)
 	}
 	sourcetest.Equal(t, fmt.Sprint(hintsIn(from), hintsIn(reply{Output: []byte(`{"hints":["a"]}`)})), "[larder lock] [a]")
 }

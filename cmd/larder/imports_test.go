@@ -74,7 +74,7 @@ cmd/larder/job: cmd/larder/{report,site,ui} cmd/larder/report/webpage sources ca
 	installer/{acquire,lockfile,modules}
 cmd/larder/job/ask: cmd/larder/{job,report,site,ui} sources cachedir cliconfig fsmirror installer
 	sources/{archive,disk,evidence,fetch,policy,trust} installer/{acquire,lockfile,modules}
-cmd/larder/job/cache: cmd/larder/{job,report,site,ui} sources cachedir installer sources/{store,trust}
+cmd/larder/job/cache: cmd/larder/{job,report,site,ui} sources cachedir installer sources/{store,trust} installer/acquire
 	fsmirror/bundle
 cmd/larder/job/install: cmd/larder/{job,report,site,ui} sources cachedir cliconfig installer
 	sources/{disk,policy,store} installer/{acquire,lockfile,modules}

@@ -162,7 +162,8 @@ func (r *reader) body(body *hclsyntax.Body) {
 		switch b.Type {
 		case "provider":
 			if providers++; providers > maxProviders {
-				r.tell(b.TypeRange.Start, "a lock file has a block for each provider that is required", "more than %d providers", maxProviders)
+				const hint = "a lock file has a block for each provider that is required"
+				r.tell(b.TypeRange.Start, hint, "more than %d providers", maxProviders)
 				return
 			}
 			r.provider(b)

@@ -82,12 +82,15 @@ func (in *Installation) At(ctx context.Context, dir string, out *report.Output) 
 		if result != nil {
 			in.Signers.SawAll(result.Packages)
 		}
-		in.tally.add(out, installed{result, before, len(root.Requirements), err, m.Policy.Has(policy.Platforms), lacks})
+		declared := m.Policy.Has(policy.Platforms)
+		in.tally.add(out, installed{result, before, len(root.Requirements), err, declared, lacks})
 	}, err
 }
 
 // install installs the providers that a root module requires.
-func (in *Installation) install(ctx context.Context, m *site.Root, root *installer.Root) (result *installer.Result, lacks []string, err error) {
+func (in *Installation) install(ctx context.Context, m *site.Root, root *installer.Root) (
+	result *installer.Result, lacks []string, err error,
+) {
 	root.LockMode, root.DryRun = in.Flags.LockMode, in.Flags.DryRun
 	if err := m.CheckProviders(ctx); err != nil {
 		return nil, nil, err
@@ -121,7 +124,7 @@ func (in *Installation) install(ctx context.Context, m *site.Root, root *install
 		err = fmt.Errorf("recording the plugin directories: %w", err)
 		return result, nil, err
 	}
-	return result, lacking(ctx, m, from, result), nil
+	return result, lacking(ctx, from, result), nil
 }
 
 // warnIncomplete prints one warning for all lock files without hashes for other platforms, because these have the same
@@ -142,18 +145,18 @@ func (in *Installation) warnIncomplete() {
 	}
 	example := slices.Clone(sources.Texts(platforms))
 	for _, other := range commonPlatforms {
-		if !slices.Contains(example, other) && !t.lacking[other] {
+		if !slices.Contains(example, other) && !slices.Contains(t.lacking, other) {
 			example = append(example, other)
 		}
 	}
-	command := "lock"
-	if len(in.Flags.PluginDirs) > 0 { // which lock doesn't have
+	command, fromDirs := "lock", len(in.Flags.PluginDirs) > 0
+	if fromDirs { // lock has no --plugin-dir
 		command = "install"
 	}
 	hint := "to add hashes for the platforms that you use, run " +
 		in.Again(command) + " --platform " + strings.Join(example, " --platform ")
 	switch {
-	case t.declared:
+	case t.declared && !fromDirs:
 		hint = "to add hashes for the platforms that the policy declares, run " + in.Again(command)
 	case len(example) == len(platforms):
 		hint = "to add hashes for other platforms, run lock with a mirror or registry that has their packages"
@@ -166,9 +169,9 @@ func (in *Installation) warnIncomplete() {
 // commonPlatforms are those that the hint has as an example.
 var commonPlatforms = []string{"linux_amd64", "darwin_arm64"}
 
-// lacking returns the common platforms for which a source, as far as it says so, has no package of a provider whose lock
-// entry is incomplete.
-func lacking(ctx context.Context, m *site.Root, from sources.Source, result *installer.Result) (platforms []string) {
+// lacking returns the common platforms for which a source, as far as it says so, has no package of a provider whose
+// lock entry is incomplete.
+func lacking(ctx context.Context, from sources.Source, result *installer.Result) (platforms []string) {
 	for _, o := range result.Packages {
 		id := o.Package.ID
 		if !slices.Contains(result.Incomplete, id.Provider) {

@@ -86,7 +86,7 @@ type installTally struct {
 	behind  map[sources.Provider]bool // with a newer release than the chosen version
 
 	unhashed   int                       // lock files that were written without hashes for other platforms
-	lacking    map[string]bool           // platforms for which a source has no package of these providers
+	lacking    []string                  // platforms for which a source has no package of these providers
 	incomplete map[sources.Provider]bool // without these hashes
 	declared   bool                      // a policy declares the platforms of such a lock file
 }
@@ -104,8 +104,7 @@ func (t *installTally) add(out *report.Output, i installed) {
 		i.Result = &installer.Result{}
 	}
 	if t.sources == nil {
-		t.sources, t.lacking = map[string]bool{}, map[string]bool{}
-		t.behind, t.incomplete = map[sources.Provider]bool{}, map[sources.Provider]bool{}
+		t.sources, t.behind, t.incomplete = map[string]bool{}, map[sources.Provider]bool{}, map[sources.Provider]bool{}
 	}
 	for _, p := range i.Behind {
 		t.behind[p] = true
@@ -153,9 +152,7 @@ func (t *installTally) add(out *report.Output, i installed) {
 		for _, p := range i.Incomplete {
 			t.incomplete[p] = true
 		}
-		for _, platform := range i.lacking {
-			t.lacking[platform] = true
-		}
+		t.lacking = append(t.lacking, i.lacking...)
 	}
 }
 

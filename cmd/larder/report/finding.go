@@ -175,7 +175,8 @@ func (o *Output) ErrorFindings(err error) (all []Finding) {
 // errorFinding returns the finding that an error is. The package or provider is its subject.
 func (o *Output) errorFinding(err error, severity Severity) Finding {
 	_, found := errors.AsType[FoundError](err)
-	f := Finding{Severity: severity, Text: sources.Text(err), Hints: o.pasteable(hintsOf(err)...), module: o.module, found: found}
+	f := Finding{Severity: severity, Text: sources.Text(err), module: o.module, found: found}
+	f.Hints = o.pasteable(hintsOf(err)...)
 	if id := sources.About(err); id != (sources.PackageID{}) {
 		f.setPackage(id)
 	}

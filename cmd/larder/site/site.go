@@ -437,8 +437,8 @@ func (s *Site) Again(command string, platforms ...sources.Platform) string {
 	return strings.Join(words, " ")
 }
 
-// configured returns the flags of this run that choose the CLI configuration, the plugin cache and the engine, for another
-// command that runs in dir.
+// configured returns the flags of this run that choose the CLI configuration, the plugin cache and the engine, for
+// another command that runs in dir.
 func (s *Site) configured(dir, command string) (words []string) {
 	for _, flag := range [][2]string{{"--config", s.Flags.Config}, {"--cache", s.Flags.Cache}} {
 		path := flag[1]
