@@ -292,7 +292,8 @@ func (k *checkedModule) allowed(ctx context.Context, p sources.Provider) bool {
 	default:
 		if err := k.AcceptLocked(ctx, p, e.Version); err != nil && ctx.Err() == nil {
 			f := errorFinding(p, e.Version, err)
-			f.Hints = slices.Insert(f.Hints, 0, k.Again("install --upgrade")+" chooses an allowed version, if there is one")
+			const hint = " shows which versions are allowed; install --upgrade chooses the newest of them"
+			f.Hints = slices.Insert(f.Hints, 0, k.Again("outdated")+hint)
 			k.add(f, k.lockedAt(p))
 		}
 	}
