@@ -204,9 +204,17 @@ func noTarget(s *site.Site, t Target, args []string) error {
 	}
 	if info, err := os.Stat(site.Absolute(s.WorkDir, args[0])); err == nil && info.IsDir() {
 		return sources.WithHint(fmt.Errorf("%s needs %s besides the directory %s", t.Command, t.What, args[0]),
-			"write it first, as in larder %s %s %s", t.Command, t.Example, site.ShellQuoted(args[0]))
+			"write it first, as in larder %s %s %s", t.Command, t.Example, site.ShellQuoted(asPath(args[0])))
 	}
 	return fmt.Errorf("%s needs %s besides %s", t.Command, t.What, args[0])
+}
+
+// asPath returns a path in a form that no provider's address has.
+func asPath(typed string) string {
+	if filepath.IsAbs(typed) || strings.HasPrefix(typed, ".") {
+		return typed
+	}
+	return "." + string(filepath.Separator) + typed
 }
 
 // MaxVersions is how many versions a message names.

@@ -234,7 +234,8 @@ func (w *Wanted) arguments(_ context.Context, m *site.Root) (wants []installer.W
 // module returns the requests of a root module: its locked versions, or else its requirements.
 func (w *Wanted) module(ctx context.Context, m *site.Root) ([]installer.Want, error) {
 	root, err := m.NeedsIfAny(ctx, w.Flags.Recursive) // others have something to do
-	if err != nil && m.Lock == nil {
+	hasFlag := !w.Keeps && w.Server == ""             // mirror prune and serve don't
+	if err != nil && m.Lock == nil && hasFlag {
 		err = sources.WithHint(err, "to choose the newest versions without the lock file, run again with --no-lock-file")
 	}
 	if err != nil || root == nil {

@@ -76,7 +76,7 @@ func (l *locking) take(args []string) error {
 		if _, _, versioned := sources.CutVersion(address); versioned {
 			err := fmt.Errorf("%s: lock takes addresses without a version", address)
 			return report.Usage(sources.WithHint(err,
-				"lock keeps the locked version; with --upgrade it chooses the newest that the configuration allows"))
+				"leave it out: lock keeps the locked version; with --upgrade it chooses the newest that the configuration allows"))
 		}
 		if _, err := sources.ParseProvider(address, sources.Terraform); err != nil {
 			return report.Usage(err)
