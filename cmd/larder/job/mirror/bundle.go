@@ -70,7 +70,7 @@ func VerifyBundle(ctx context.Context, s *site.Site, file string) error {
 	besides := report.PayloadText(v.Payload) + report.RemovesText(v.Removed)
 	packed := ui.Count(len(v.Packages), "package")
 	s.Output.Say("Verified %s, %s%s%s", packed, ui.Size(v.Bytes), besides, s.Output.Keys(all, "bundle"))
-	s.Output.KeyList(all, m.SuggestsKeys())
+	s.Output.KeyList(all, problems == 0 && m.SuggestsKeys())
 	return report.Found(problems, "problem", "in the bundle", hints...)
 }
 

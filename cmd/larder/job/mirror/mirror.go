@@ -182,7 +182,7 @@ func (v verified) tell(ctx context.Context, unread error) error {
 	} else if keys != "" {
 		v.Out.Say("%s", strings.TrimPrefix(keys, ". "))
 	}
-	v.Out.KeyList(all, v.SuggestsKeys())
+	v.Out.KeyList(all, v.sum.Problems == 0 && v.SuggestsKeys())
 	if v.sum.Unvouched > 0 {
 		v.Out.Say("%s without signed checksums", ui.Count(v.sum.Unvouched, "package"))
 	}
