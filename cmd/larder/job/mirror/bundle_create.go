@@ -137,7 +137,7 @@ func bundleSelected(
 	}
 	if err == nil && f.Empty {
 		err = sources.WithHint(errors.New("nothing to bundle: no provider is required here"),
-			"run it in a root module, or name the providers: larder bundle create %s hashicorp/aws", typed)
+			"run it in a root module, or name the providers: larder bundle create %s ADDRESS", typed)
 	}
 	if err != nil || opts.DryRun {
 		return err
