@@ -75,8 +75,7 @@ func (s *Screen) Page(to io.Writer, text string) {
 	if pager := cliconfig.This().Pager(); height > 0 && strings.Count(text, "\n") >= height && pager != nil {
 		cmd := exec.CommandContext(context.Background(), pager[0], pager[1:]...)
 		cmd.Stdin, cmd.Stdout, cmd.Stderr = strings.NewReader(s.outward(text)), to, s.Err
-		signal.Ignore(os.Interrupt) // it is for the pager
-		defer signal.Reset(os.Interrupt)
+		signal.Ignore(os.Interrupt) // it is for the pager, and stays ignored: help is the last that a process does
 		if cmd.Run() == nil {
 			return
 		}
