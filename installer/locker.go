@@ -109,7 +109,7 @@ func (l *Locker) run(j *job, ctx context.Context) error {
 			continue
 		}
 		if errs[i] == nil {
-			errs[i] = j.checkLocked(facts[i], facts)
+			errs[i] = l.checkLocked(ctx, j, facts[i], facts)
 		}
 		if acquire.IsOther(errs[i]) {
 			var other fact
@@ -154,25 +154,45 @@ func (l *Locker) about(ctx context.Context, j *job, platform sources.Platform) (
 	return f, err
 }
 
-// checkLocked refuses an unlocked package if other archives of its version are
-// locked. Archives for other platforms don't count: all locked hashes may belong to
-// those.
-func (j *job) checkLocked(f fact, all []fact) error {
+// checkLocked refuses an unlocked package if the locked hashes are not those of packages for other platforms. Archives
+// for other platforms are known by their zh: hashes. Without these, each unchecked platform may have an h1: hash.
+func (l *Locker) checkLocked(ctx context.Context, j *job, f fact, all []fact) error {
 	pkg, locked := f.outcome.Package, j.lockedHashes()
-	own := append(pkg.Hashes(), f.hashes...)
-	if pkg.ZH == "" || !sources.AnyOf(sources.ZH, locked) || sources.MatchesAny(locked, own...) {
+	if len(locked) == 0 || sources.MatchesAny(locked, append(pkg.Hashes(), f.hashes...)...) {
 		return nil
 	}
 	known := slices.Clone(f.others)
 	for _, other := range all {
-		known = append(known, other.outcome.Package.ZH)
+		known = append(known, other.outcome.Package.Hashes()...)
 	}
-	if j.acquirer.OfOthers(pkg.ID, locked, known) {
+	archives := sources.HashesOf(sources.ZH, locked)
+	by, got := acquire.TheLockFile, []sources.Hash{pkg.ZH}
+	switch {
+	case len(archives) == 0:
+		rest := slices.Compact(sources.SortHashes(sources.Without(slices.Clone(locked), known...)))
+		if others, ok := l.unchecked(ctx, j, all); !ok || len(rest) <= others || j.acquirer.OfOthers(pkg.ID, locked, known) {
+			return nil
+		}
+		by, archives, got = acquire.TheCompleteLockFile, locked, []sources.Hash{pkg.H1}
+	case pkg.ZH == "" || j.acquirer.OfOthers(pkg.ID, locked, known):
 		return nil
 	}
-	archives := slices.DeleteFunc(locked, func(h sources.Hash) bool { return h.Scheme() != sources.ZH })
-	err := acquire.TheLockFile.Refuse(pkg.ID, archives, pkg.ZH)
-	return &sources.PackageError{ID: pkg.ID, Source: f.outcome.Source, Err: err}
+	return &sources.PackageError{ID: pkg.ID, Source: f.outcome.Source, Err: by.Refuse(pkg.ID, archives, got...)}
+}
+
+// unchecked returns how many platforms without a fact the version of the job has, if its only source lists them.
+func (l *Locker) unchecked(ctx context.Context, j *job, facts []fact) (n int, ok bool) {
+	listing, err := l.from.Versions(ctx, j.req.Provider)
+	detail := listing.Details[j.version]
+	if detailer, can := l.from.(sources.Detailer); err == nil && can && detail.Platforms == nil {
+		detail, err = detailer.Detail(ctx, j.id(sources.Platform{}).Release())
+	}
+	for _, p := range detail.Platforms {
+		if !slices.ContainsFunc(facts, func(f fact) bool { return f.outcome.Package.ID.Platform == p }) {
+			n++
+		}
+	}
+	return n, err == nil && detail.Platforms != nil && len(listing.From) == 1
 }
 
 // lockedFact returns the fact for the package that the lock file has hashes of, if it
@@ -183,7 +203,11 @@ func (l *Locker) lockedFact(ctx context.Context, root *job, id sources.PackageID
 	if len(locked) == 0 || ok && !sources.MatchesAny(locked, republished.Now.Hashes...) {
 		return fact{}, refused
 	}
-	return l.fact(ctx, id, locked, refused)
+	f, err := l.fact(ctx, id, locked, refused)
+	if mismatch := (*acquire.HashMismatchError)(nil); errors.As(err, &mismatch) && errors.As(refused, &mismatch) {
+		err = refused // its hint suits the lock file
+	}
+	return f, err
 }
 
 // fact determines the fact for a package, unless that has been done before. If other
