@@ -25,7 +25,7 @@ var execCommand = &line.Command{
 		"COMMAND can also be a program that runs terraform or tofu, such as terragrunt.\n" +
 		"Larder then installs the providers before each init that the program runs.",
 	Flags: slices.Concat([]line.Flag{
-		recursiveFlag, excludeFlag, upgradeFlag,
+		recursiveFlag, excludeFlag, allowEmptyFlag, upgradeFlag,
 		{Name: "unconfined", Does: "let init install providers that larder has not foreseen"},
 	}, trustFlags, installFlags("show what would be installed, and run nothing"), []line.Flag{
 		{Name: asShim, Hidden: true},
@@ -65,7 +65,7 @@ func execute(ctx context.Context, l *line.Line, out *report.Output) error {
 // exec. The shims work in other directories, and each for its engine.
 func shimFlags(l *line.Line, s *site.Site) (words []string, err error) {
 	outer, err := programs.ShimFlags(s.Machine)
-	skipped := append([]string{"recursive", "exclude", asShim}, shimless...)
+	skipped := append([]string{"recursive", "exclude", allowEmptyFlag.Name, asShim}, shimless...)
 	for _, f := range l.Command.Flags {
 		inherited := l.FromVariable(f.Name) && f.Name != "cache" // that may be relative
 		if slices.Contains(skipped, f.Name) || !l.IsSet(f.Name) || inherited {

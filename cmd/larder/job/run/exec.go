@@ -226,7 +226,8 @@ func (e *execution) readCommand() error {
 	}
 	e.WorkDir = site.Absolute(e.WorkDir, in.Dir)
 	e.Flags.Upgrade = e.Flags.Upgrade || in.Upgrade
-	e.Reading = site.Reading{Line: &e.command, Release: e.terraformRelease, Empty: in.Wrapper || e.Flags.Recursive}
+	e.Reading = site.Reading{Line: &e.command, Release: e.terraformRelease}
+	e.Reading.Empty = e.Flags.AllowEmpty || in.Wrapper && !e.Flags.Recursive
 	if !in.KeepModules && !e.Flags.DryRun {
 		e.Reading.Get = e.get
 	}
