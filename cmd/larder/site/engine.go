@@ -125,8 +125,11 @@ type CheckoutFiles struct {
 }
 
 // FilesFor returns what files set for the root module in dir: those there, and those above it up to the
-// top of its repository, the nearest first.
+// top of its repository, the nearest first. A server works for no root module, wherever it was started.
 func (s *Site) FilesFor(dir string) (all []CheckoutFiles, err error) {
+	if s.Server != "" {
+		return nil, nil
+	}
 	for _, at := range s.DirsOf(dir) {
 		found, err := s.filesIn.Once(at, func() (CheckoutFiles, error) { return readCheckoutFiles(at) })
 		if err != nil {
