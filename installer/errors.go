@@ -1,6 +1,7 @@
 package installer
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -80,6 +81,8 @@ type LockConflictError struct {
 	Locked      sources.Version
 	Gone        bool // whether all sources lack it; otherwise the constraints refuse it
 	ReadOnly    bool // whether the lock file must not change
+
+	Instead sources.Version // the newest that could be locked instead, if it is gone; zero if there is none
 }
 
 func (e *LockConflictError) Error() string {
@@ -149,6 +152,11 @@ func (j *job) suggest(missing *sources.NotFoundError) error {
 			"every module that uses it must give its source in required_providers")
 	}
 	return missing
+}
+
+// gone returns the error about a locked version that a listing lacks.
+func (j *job) gone(ctx context.Context, listing sources.Listing) error {
+	return j.lockConflict(LockConflictError{Gone: true, Instead: j.rules().Newest(ctx, listing)})
 }
 
 // lockConflict returns the error about a locked version that can't be chosen.

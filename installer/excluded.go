@@ -19,6 +19,7 @@ import (
 type ExcludedError struct {
 	Version sources.Version // the locked one, or the newest
 	Locked  bool
+	Instead sources.Version // the newest that could be locked instead; zero if none is known
 	Err     error
 }
 
@@ -66,20 +67,18 @@ func AcceptLocked(
 	return err
 }
 
-// checkLockedVersion returns an error if the policy excludes the locked version. It names the newest version that
-// could be locked instead.
+// checkLockedVersion returns an error if the policy excludes the locked version.
 func (j *job) checkLockedVersion(ctx context.Context) error {
 	v, list := j.locked.Version, func() (sources.Listing, error) { return j.versions(ctx) }
 	err := AcceptLocked(ctx, j.policy(), j.req.Provider, v, list)
 	if err == nil || ctx.Err() != nil {
 		return err
 	}
+	excluded := &ExcludedError{Version: v, Locked: true, Err: err}
 	if listing, listErr := list(); listErr == nil {
-		if other, _, listErr := j.admitted(ctx, listing); listErr == nil && len(other) > 0 {
-			err = sources.WithHint(err, "the newest version that is allowed is %s: --upgrade chooses it", other[0])
-		}
+		excluded.Instead = j.rules().Newest(ctx, listing)
 	}
-	return j.ofProvider(&ExcludedError{Version: v, Locked: true, Err: err})
+	return j.ofProvider(excluded)
 }
 
 // keepLocked accepts the chosen version if it is the locked one.
@@ -90,20 +89,32 @@ func (j *job) keepLocked() error {
 	return j.policy().AcceptLocked(j.req.Provider, j.version)
 }
 
-// admitted returns the versions of a listing that constraints and policy allow, and those that only the policy
+// rules returns what decides about the versions.
+func (j *job) rules() Rules {
+	return Rules{Requirement: j.req, Locked: j.locked.Version, Policy: j.policy()}
+}
+
+// Newest returns the newest version of a listing that an upgrade can choose. It is zero if there is none.
+func (r Rules) Newest(ctx context.Context, listing sources.Listing) (newest sources.Version) {
+	if all, _, err := r.Admitted(ctx, listing); err == nil && len(all) > 0 {
+		newest = all[0]
+	}
+	return newest
+}
+
+// Admitted returns the versions of a listing that constraints and policy allow, and those that only the policy
 // excludes, both the newest first. It fails only if the context is done.
-func (j *job) admitted(
+func (r Rules) Admitted(
 	ctx context.Context, listing sources.Listing,
 ) (all []sources.Version, excluded []Candidate, err error) {
 	matching := slices.DeleteFunc(slices.Clone(listing.Versions), func(v sources.Version) bool {
-		return !j.req.Constraints.Allow(v)
+		return !r.Requirement.Constraints.Allow(v)
 	})
-	if err := j.policy().Learn(ctx, j.req.Provider, matching...); err != nil {
+	if err := r.Policy.Learn(ctx, r.Requirement.Provider, matching...); err != nil {
 		return nil, nil, err
 	}
-	j.policy().See(ctx, j.req.Provider, listing)
-	rules := Rules{Requirement: j.req, Locked: j.locked.Version, Policy: j.policy()}
-	for _, c := range rules.Candidates(matching) {
+	r.Policy.See(ctx, r.Requirement.Provider, listing)
+	for _, c := range r.Candidates(matching) {
 		if c.Upgradable() {
 			all = append(all, c.Version)
 		} else {

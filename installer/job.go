@@ -128,7 +128,7 @@ func (j *job) compare(listing sources.Listing) {
 
 // newest returns the newest versions of a listing that constraints and policy allow, at most n.
 func (j *job) newest(ctx context.Context, listing sources.Listing, n int) ([]sources.Version, error) {
-	allowed, excluded, err := j.admitted(ctx, listing)
+	allowed, excluded, err := j.rules().Admitted(ctx, listing)
 	switch {
 	case err != nil:
 		return nil, err
@@ -169,7 +169,7 @@ func (j *job) checkOffered(ctx context.Context) error {
 	case err != nil:
 		return err
 	}
-	return j.lockConflict(LockConflictError{Gone: true})
+	return j.gone(ctx, listing)
 }
 
 func (j *job) versions(ctx context.Context) (sources.Listing, error) {

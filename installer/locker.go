@@ -126,7 +126,7 @@ func (l *Locker) run(j *job, ctx context.Context) error {
 	err := errors.Join(errs...)
 	if errors.Is(err, sources.ErrNotFound) && j.locked.Version == j.version {
 		if listing, listErr := j.versions(ctx); listErr == nil && !slices.Contains(listing.Versions, j.version) {
-			err = j.lockConflict(LockConflictError{Gone: true})
+			err = j.gone(ctx, listing)
 		}
 	}
 	if err == nil {

@@ -213,6 +213,7 @@ func (m *Root) Explain(err error) error {
 		var unknown *sources.NotFoundError
 		var pkg *sources.PackageError
 		var conflict *installer.LockConflictError
+		var excluded *installer.ExcludedError
 		var changed *installer.LockChangedError
 		_, unsupported := errors.AsType[*registry.ProtocolError](err)
 		if errors.As(err, &none) || errors.As(err, &unknown) || errors.Is(err, sources.ErrOffline) {
@@ -226,7 +227,12 @@ func (m *Root) Explain(err error) error {
 		dir := ""
 		switch {
 		case errors.As(err, &conflict):
-			p, errs[i] = conflict.Requirement.Provider, sources.WithHint(err, "%s", m.UpgradeHint(conflict.ReadOnly))
+			p = conflict.Requirement.Provider
+			if !conflict.Gone || conflict.Instead != (sources.Version{}) {
+				errs[i] = sources.WithHint(err, "%s", m.UpgradeHint(p, conflict.Instead, conflict.ReadOnly))
+			}
+		case errors.As(err, &excluded) && excluded.Instead != (sources.Version{}):
+			errs[i] = sources.WithHint(err, "%s", m.UpgradeHint(sources.About(err).Provider, excluded.Instead, false))
 		case errors.As(err, &changed):
 			errs[i] = sources.WithHint(err, "%s", m.writeHint())
 		case none != nil:
@@ -254,35 +260,48 @@ func (m *Root) Explain(err error) error {
 		}
 		// Explain has no --plugin-dir, and no place.
 		if p.Type != "" && !m.asks && len(m.PluginDirs) == 0 && m.Flags.Place.Place == "" {
-			errs[i] = sources.WithLastHint(errs[i], "%s shows every constraint and source", m.explainCommand(p))
+			errs[i] = sources.WithLastHint(errs[i], "%s shows every constraint and source", m.ExplainCommand(p))
 		}
 	}
 	return errors.Join(errs...)
 }
 
-// explainCommand returns the command that explains the choice of a provider's version in the root module.
-func (m *Root) explainCommand(p sources.Provider) string {
+// ExplainCommand returns the command that explains the choice of a provider's version in the root module, or without a
+// provider the configuration there.
+func (m *Root) ExplainCommand(p sources.Provider) string {
 	words := append([]string{"larder"}, m.configured(m.Machine.WorkDir, "explain")...)
-	command := strings.Join(append(words, "explain", m.Out.Name(p)), " ")
+	command := strings.Join(append(words, "explain"), " ")
+	if p != (sources.Provider{}) {
+		command += " " + m.Out.Name(p)
+	}
 	if m.Dir != m.Machine.WorkDir {
 		command += " " + ShellQuoted(m.Shown(m.Dir))
 	}
 	return command
 }
 
-// UpgradeHint returns a hint with the command that locks another version.
-func (m *Root) UpgradeHint(readOnlyLock bool) string {
-	command := m.Again("install --upgrade")
+// UpgradeHint returns a hint with the command that locks another version of a provider. Instead is zero if that
+// version isn't known. In several root modules, the command leaves other providers as they are.
+func (m *Root) UpgradeHint(p sources.Provider, instead sources.Version, readOnlyLock bool) string {
+	command, version := m.Again("install --upgrade"), "another version"
 	if m.Locks {
 		command = m.Again("lock --upgrade", m.Flags.Platforms...)
 	}
-	if !m.Flags.Recursive && len(m.Roots) == 0 && m.Dir != m.WorkDir {
+	switch here := !m.Flags.Recursive && len(m.Roots) == 0 && m.Dir != m.WorkDir; {
+	case here:
 		command += " " + ShellQuoted(m.Shown(m.Dir))
+	case m.Flags.Recursive && !readOnlyLock:
+		command = m.Again("lock --upgrade", m.Flags.Platforms...) + " " + m.Out.Name(p)
 	}
-	if readOnlyLock {
+	switch known := instead != (sources.Version{}); {
+	case readOnlyLock:
 		return "run " + command + " without --lockfile, and keep the new lock file"
+	case known && m.Flags.Recursive: // not the same one in each of them
+		version = "an allowed version"
+	case known:
+		version = instead.String()
 	}
-	return command + " chooses another version"
+	return command + " chooses " + version
 }
 
 // writeHint returns a hint with the command that writes the lock file.

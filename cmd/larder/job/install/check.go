@@ -260,7 +260,7 @@ func (k *checkedModule) checkEngine(root *installer.Root) {
 	}
 	k.add(report.Finding{
 		Kind: policyRule(v), Text: err.Error(),
-		Hints:   []string{"larder explain shows why this is the engine", v.Hint()},
+		Hints:   []string{k.ExplainCommand(sources.Provider{}) + " shows why this is the engine", v.Hint()},
 		Related: []report.Place{{File: v.Rule.File, Line: v.Rule.Line}},
 	}, at)
 }
@@ -292,8 +292,11 @@ func (k *checkedModule) allowed(ctx context.Context, p sources.Provider) bool {
 	default:
 		if err := k.AcceptLocked(ctx, p, e.Version); err != nil && ctx.Err() == nil {
 			f := errorFinding(p, e.Version, err)
-			const hint = " shows which versions are allowed; install --upgrade chooses the newest of them"
-			f.Hints = slices.Insert(f.Hints, 0, k.Again("outdated")+hint)
+			hint := k.ExplainCommand(p) + " shows which versions are allowed"
+			if k.checking.Flags.Recursive { // there may be many root modules to explain
+				hint = k.UpgradeHint(p, sources.Version{}, false) + ", if one is allowed"
+			}
+			f.Hints = slices.Insert(f.Hints, 0, hint)
 			k.add(f, k.lockedAt(p))
 		}
 	}
@@ -309,7 +312,7 @@ func (k *checkedModule) matches(r sources.Requirement) bool {
 	case isLocked:
 		conflict := &installer.LockConflictError{Requirement: r, Locked: e.Version}
 		f := errorFinding(r.Provider, e.Version, conflict)
-		f.Hints = []string{k.UpgradeHint(false)}
+		f.Hints = []string{k.UpgradeHint(r.Provider, sources.Version{}, false)}
 		for _, from := range r.From {
 			if from.Constraint != "" {
 				f.Related = append(f.Related, report.Place{File: from.File, Line: from.Line})
