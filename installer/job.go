@@ -169,6 +169,9 @@ func (j *job) checkOffered(ctx context.Context) error {
 	case err != nil:
 		return err
 	}
+	if _, err := j.from.Package(ctx, j.id(j.opts.Platforms[0])); errors.Is(err, sources.ErrRefused) {
+		return err
+	}
 	return j.gone(ctx, listing)
 }
 

@@ -16,6 +16,10 @@ var ErrNotFound = errors.New("not found")
 // ErrUndated matches the error of a registry that states for no version of a provider when it was published.
 var ErrUndated = errors.New("no publication times are stated")
 
+// ErrRefused matches the errors of a source that answered: by its rules, it doesn't
+// deliver the requested item, although it may have it.
+var ErrRefused = errors.New("refused")
+
 // ErrOffline matches the errors of a source on the network that was not queried,
 // because the network must not be used.
 var ErrOffline = errors.New("not requested: --offline")

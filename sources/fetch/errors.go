@@ -109,7 +109,13 @@ func (e *StatusError) Error() string {
 
 // Is reports whether e is of the kind of target.
 func (e *StatusError) Is(target error) bool {
-	return target == ErrUnauthorized && (e.Code == http.StatusUnauthorized || e.Code == http.StatusForbidden)
+	switch target {
+	case ErrUnauthorized:
+		return e.Code == http.StatusUnauthorized || e.Code == http.StatusForbidden
+	case sources.ErrRefused:
+		return e.Code == http.StatusUnavailableForLegalReasons || e.Code == http.StatusForbidden && !e.ObjectStore
+	}
+	return false
 }
 
 // expired reports whether the status may be the answer to an expired URL.

@@ -145,7 +145,7 @@ func (q *question) reasonOf(err error) string {
 	var reasons []string
 	for _, a := range q.answers {
 		if a.Used && a.Asked && a.Problem != "" {
-			reasons = append(reasons, a.Method+" doesn't answer")
+			reasons = append(reasons, a.Method+report.Said(a.Refused, " refuses it", " doesn't answer"))
 		}
 	}
 	if len(reasons) > 0 {

@@ -53,6 +53,7 @@ type MethodAnswer struct {
 	Asked        bool   `json:"asked"`             // it was queried
 	Problem      string `json:"problem,omitempty"` // why it has no answer
 	Absent       bool   `json:"absent,omitempty"`  // it answered that it doesn't have the provider
+	Refused      bool   `json:"refused,omitempty"` // it answered that it doesn't deliver the provider
 
 	of sources.Answer
 }
@@ -231,11 +232,12 @@ func (q *question) ask(ctx context.Context) (err error) {
 		case errors.Is(a.Err, sources.ErrOffline):
 			one.Problem = "not queried (--offline)"
 		default:
-			if one.Problem = "no answer: " + q.causeOf(a.Err); a.Applies {
+			one.Refused = errors.Is(a.Err, sources.ErrRefused)
+			if one.Problem = report.Said(one.Refused, "refused: ", "no answer: ") + q.causeOf(a.Err); a.Applies {
 				q.errs = append(q.errs, a.Err)
 			}
 		}
-		if one.Problem != "" {
+		if one.Problem != "" && !one.Refused {
 			q.unknown = append(q.unknown, "the versions of "+one.Method)
 		}
 		q.answers = append(q.answers, one)
