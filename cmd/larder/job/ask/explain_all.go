@@ -149,8 +149,8 @@ func (q *question) inBrief(ctx context.Context) (r Required, err error) {
 		q.errs = append(q.errs, err)
 	}
 	listing, unknown := listed(ctx, q.Root, source, q.req.Provider)
-	rules := installer.Rules{Requirement: q.req, Locked: q.locked, Policy: q.Policy}
-	d := outdatedOf(rules, listing.Versions, len(listing.Unasked) > 0)
+	rules := rulesOf(q.Root, q.req, q.locked, listing)
+	d := outdatedOf(rules, listing.Versions)
 	if q.asked != (sources.Version{}) {
 		d.Bar, d.Constraint, d.Instead, d.Places, r.Asked = installer.NotOffered, "", "", nil, q.asked.String()
 		if slices.Contains(listing.Versions, q.asked) {

@@ -34,12 +34,13 @@ type standing struct {
 	Refused  bool          `json:"refused,omitempty"` // the constraint or the policy refuses the locked version
 	Bar      installer.Bar `json:"excluded_by,omitempty"`
 
-	// The constraint that excludes the newest version, and what it would have to be. Together, constraints may
-	// exclude a version that each of them allows.
+	// The constraint that excludes the newest version, or else the locked one, and what it would have to be. Together,
+	// constraints may exclude a version that each of them allows.
 	Constraint string `json:"constraint,omitempty"`
 	Instead    string `json:"instead,omitempty"`
 
-	rank rank
+	rank  rank
+	fault string // of the locked version, as in "not allowed"; may be empty
 }
 
 // A rank is how much there is to do about a standing.
@@ -51,6 +52,7 @@ const (
 	unknown       // nothing newer is known, and not all sources were queried
 	notLocked
 	heldBack   // there is a newer version, and something excludes it
+	mustChange // the locked version is not allowed, or not offered
 	upgradable // the constraints allow a newer version
 )
 
@@ -85,8 +87,8 @@ func (d Outdated) why() string {
 // Cells implements [report.Row].
 func (d Outdated) Cells(o *report.Output) []report.Cell {
 	locked, paint, instead := cmp.Or(d.Locked, "not locked"), ui.Plain, ""
-	if d.Refused {
-		locked += " (not allowed)"
+	if d.fault != "" {
+		locked += " (" + d.fault + ")"
 	}
 	if d.rank == upgradable {
 		paint = ui.Added
@@ -123,6 +125,7 @@ type OutdatedSum struct {
 	FailedRoots int      `json:"root_modules_failed,omitempty"`
 	Providers   int      `json:"providers"`              // different ones
 	Upgradable  int      `json:"upgradable"`             // a root module allows a newer version
+	MustChange  int      `json:"must_change"`            // others whose locked version is not allowed, or not offered
 	HeldBack    int      `json:"held_back"`              // others with a newer version
 	NotLocked   int      `json:"not_locked"`             // others that a root module doesn't lock
 	UpToDate    int      `json:"up_to_date"`             // all others
@@ -137,8 +140,9 @@ func (t OutdatedSum) text(several bool) string {
 		text += " in " + ui.Count(t.RootModules, "root module")
 	}
 	if t.UpToDate < t.Providers {
-		text += ": " + strings.Join(ui.Numbers(ui.N(t.Upgradable, "upgradable"), ui.N(t.HeldBack, "held back"),
-			ui.N(t.NotLocked, "not locked"), ui.N(t.UpToDate, "up to date"), ui.N(t.Unknown, "unknown")), ", ")
+		text += ": " + strings.Join(ui.Numbers(ui.N(t.Upgradable, "upgradable"),
+			ui.N(t.MustChange, "must change"), ui.N(t.HeldBack, "held back"), ui.N(t.NotLocked, "not locked"),
+			ui.N(t.UpToDate, "up to date"), ui.N(t.Unknown, "unknown")), ", ")
 	} else if t.Providers > 0 {
 		text += " up to date"
 	}
@@ -256,8 +260,7 @@ func (o *outdating) compare(
 		return Outdated{}, err
 	}
 	e, _ := m.Lock.Entry(r.Provider)
-	rules := installer.Rules{Requirement: r, Locked: e.Version, Policy: m.Policy}
-	one := outdatedOf(rules, listing.Versions, len(listing.Unasked) > 0)
+	one := outdatedOf(rulesOf(m, r, e.Version, listing), listing.Versions)
 	one.notQueried = listing.Unasked
 	if one.rank == upToDate && len(one.notQueried) > 0 {
 		one.rank = unknown
@@ -294,17 +297,32 @@ func listed(ctx context.Context, m *site.Root, from sources.Source, p sources.Pr
 	return listing, nil
 }
 
-// outdatedOf compares the locked version, which is zero if there is none, with the versions that could be chosen. If
-// some sources were not queried, an upgrade never goes back to an older version.
-func outdatedOf(rules installer.Rules, all []sources.Version, unasked bool) (d Outdated) {
+// rulesOf returns the rules of a root module for a provider. If all sources were queried, they don't offer what they
+// don't list.
+func rulesOf(m *site.Root, r sources.Requirement, locked sources.Version, listing sources.Listing) installer.Rules {
+	rules := installer.Rules{Requirement: r, Locked: locked, Policy: m.Policy}
+	if len(listing.Unasked) == 0 {
+		rules.Lacks = func(v sources.Version) installer.Bar {
+			if slices.Contains(listing.Versions, v) {
+				return ""
+			}
+			return installer.NotOffered
+		}
+	}
+	return rules
+}
+
+// outdatedOf compares the locked version, which is zero if there is none, with the versions that could be chosen.
+func outdatedOf(rules installer.Rules, all []sources.Version) (d Outdated) {
 	r, locked := rules.Requirement, rules.Locked
 	candidates, newest := rules.Candidates(all), newestOf(all)
 	var allowed sources.Version
 	if i := slices.IndexFunc(candidates, installer.Candidate.Upgradable); i >= 0 {
 		allowed = candidates[i].Version
 	}
-	isLocked, accepted := locked != sources.Version{}, r.AllowsLocked(locked) && rules.Candidate(locked).Excluded == nil
-	if isLocked && (r.Fixed() || accepted && unasked && locked.Compare(allowed) > 0) {
+	is, isLocked := rules.Candidate(locked), locked != sources.Version{}
+	accepted, gone := r.AllowsLocked(locked) && is.Excluded == nil, is.Bar == installer.NotOffered
+	if isLocked && !gone && (r.Fixed() || accepted && locked.Compare(allowed) > 0) {
 		allowed = locked
 	}
 	d.Provider, d.Locked, d.Allowed, d.Newest = r.Provider.String(), locked.String(), allowed.String(), newest.String()
@@ -313,7 +331,14 @@ func outdatedOf(rules installer.Rules, all []sources.Version, unasked bool) (d O
 	case !isLocked:
 		d.rank = notLocked
 	case !accepted:
-		d.rank, d.Refused, why = heldBack, true, locked
+		d.rank, d.Refused, d.fault = mustChange, true, "not allowed"
+		if rules.Candidate(newest).Upgradable() {
+			why = locked
+		} else if newest != locked {
+			d.fault += " by the " + report.Said(is.Bar == installer.Excluded, "policy", "constraints")
+		}
+	case gone:
+		d.rank, d.fault = mustChange, "not offered"
 	case newest.Compare(locked) > 0:
 		d.rank = heldBack
 	default:
@@ -375,7 +400,7 @@ func (o *outdating) show() {
 	if more := len(all) - shown; more > 0 {
 		o.Output.Sentence("and %s (--verbose lists them)", ui.Count(more, "other row"))
 	}
-	counts := []*int{&t.UpToDate, &t.Unknown, &t.NotLocked, &t.HeldBack, &t.Upgradable}
+	counts := []*int{&t.UpToDate, &t.Unknown, &t.NotLocked, &t.HeldBack, &t.MustChange, &t.Upgradable}
 	for _, rank := range ranks {
 		t.Providers++
 		*counts[rank]++
