@@ -75,6 +75,9 @@ func (c *Certificate) Name() string {
 	return ""
 }
 
+// For returns why clients that use the name host refuse the current certificate.
+func (c *Certificate) For(host string) error { return c.current.Get().Leaf.VerifyHostname(host) }
+
 // Get returns the current certificate, for [tls.Config].
 func (c *Certificate) Get(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 	return c.current.Get(), nil

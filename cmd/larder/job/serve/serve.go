@@ -12,6 +12,7 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"net/url"
 	"os"
 	"path/filepath"
 	"slices"
@@ -68,6 +69,7 @@ func Serve(ctx context.Context, s *site.Site, request ServeRequest) error {
 	if err != nil {
 		return err
 	}
+	served.warnName(listeners)
 	if served.upstream != nil {
 		if err := served.upstream.trim(ctx); err != nil {
 			s.Output.WarnOf(err) // what the mirror has can be served
@@ -113,6 +115,7 @@ type serving struct {
 	host        string                                               // that of the request's Name
 	certificate func(*tls.ClientHelloInfo) (*tls.Certificate, error) // nil for plain HTTP
 	certified   string                                               // a name in the certificate of the request, if any
+	certifies   func(host string) error                              // whether that is for a host; nil without one
 	authority   string                                               // path of the certificate that clients must trust
 	counters    *metrics.Metrics
 	checked     sources.Memo[checkedArchive, struct{}]
@@ -237,8 +240,21 @@ func (v *serving) loadCertificate() error {
 	if err != nil {
 		return err
 	}
-	v.certificate, v.certified = certificate.Get, certificate.Name()
+	v.certificate, v.certified, v.certifies = certificate.Get, certificate.Name(), certificate.For
 	return nil
+}
+
+// warnName warns if the certificate of the request isn't for the URL of the server. With a name in the request, loading
+// it has warned.
+func (v *serving) warnName(listeners []net.Listener) {
+	at, err := url.Parse(v.url(listeners))
+	if err != nil || at.Host == "" || v.certifies == nil || v.host != "" {
+		return
+	}
+	if err := v.certifies(at.Hostname()); err != nil {
+		err = fmt.Errorf("clients refuse the certificate in %s: %w", v.request.Cert, err)
+		v.Output.WarnOf(sources.WithHint(err, "name the host that clients use with --name"))
+	}
 }
 
 // selfSign gets a certificate from an authority of this machine.
