@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/larder-cli/larder/cliconfig"
 	"github.com/larder-cli/larder/cmd/larder/job"
 	"github.com/larder-cli/larder/cmd/larder/report"
 	"github.com/larder-cli/larder/cmd/larder/site"
@@ -282,8 +283,8 @@ func (k *checkedModule) allowed(ctx context.Context, p sources.Provider) bool {
 		f := report.Finding{Kind: ruleUnexpectedHost}
 		f.Text = fmt.Sprintf("neither the CLI configuration nor the policy names the host %s, "+
 			"so the provider's hashes were not checked", p.Host)
-		const hint = `if %s is a registry that you use, add allow = ["*/*", "%[1]s/*/*"] to the policy in .larder.hcl`
-		f.Hints = []string{fmt.Sprintf(hint, p.Host)}
+		const hint = `if %s is a registry that you use, add allow = ["*/*", "%[1]s/*/*"] to the policy in %s`
+		f.Hints = []string{fmt.Sprintf(hint, p.Host, k.policyFile())}
 		if near := sources.Nearest(string(p.Host), sources.Texts(k.NamedHosts())); near != "" {
 			f.Hints = []string{fmt.Sprintf("did you mean %s?", near)}
 		}
@@ -301,6 +302,16 @@ func (k *checkedModule) allowed(ctx context.Context, p sources.Provider) bool {
 		}
 	}
 	return len(k.Findings) == found
+}
+
+// policyFile returns the file for rules about the root module, as shown: one where the user works, if it applies.
+func (k *checkedModule) policyFile() string {
+	dirs := k.DirsOf(k.Dir)
+	dir := dirs[len(dirs)-1]
+	if here := k.Real(k.Machine.WorkDir); slices.Contains(dirs, here) {
+		dir = here
+	}
+	return k.Shown(filepath.Join(dir, cliconfig.CheckoutFile))
 }
 
 // matches reports whether the lock file selects a version that the constraints allow.
