@@ -12,6 +12,7 @@ import (
 
 	"github.com/larder-cli/larder/cmd/larder/report"
 	"github.com/larder-cli/larder/cmd/larder/site"
+	"github.com/larder-cli/larder/fsmirror"
 	"github.com/larder-cli/larder/installer"
 	"github.com/larder-cli/larder/installer/lockfile"
 	"github.com/larder-cli/larder/installer/modules"
@@ -36,6 +37,17 @@ func (w *Wanted) Take(args []string) error {
 	}
 	w.Paths = append(w.Paths, paths...)
 	w.Roots = w.Paths
+	for _, typed := range w.Paths {
+		dir := site.Absolute(w.WorkDir, typed)
+		if w.Flags.Recursive || IsRootModule(dir) {
+			continue
+		}
+		if all, _ := fsmirror.New(dir, fsmirror.Options{}).Providers(context.Background()); len(all) > 0 {
+			const hint = "to take packages from it, write a filesystem_mirror block for it into a CLI configuration, " +
+				"and use that with --config"
+			return report.Usage(sources.WithHint(fmt.Errorf("%s is a mirror, and has no requirements", typed), hint))
+		}
+	}
 	if len(w.Addresses)+len(w.Paths) == 0 && w.Flags.Place.Place == "" {
 		w.Paths = []string{"."}
 	}

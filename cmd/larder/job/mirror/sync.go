@@ -76,6 +76,9 @@ func Sync(ctx context.Context, s *site.Site, request SyncRequest) error {
 	if f.Left {
 		f.Output.Conclude("%s contains an interrupted download, which the next run continues", dir)
 	}
+	if config.Path != "" && err != nil && !f.Flags.DryRun {
+		f.Output.Warn("%s was not written, because packages are missing in the mirror", config.Path)
+	}
 	if f.Empty || f.Flags.DryRun || err != nil && config.Path != "" {
 		return err
 	}
