@@ -76,7 +76,13 @@ func ExamineMachine(ctx context.Context, s *site.Site) error {
 	slices.SortStableFunc(c.all, func(a, b report.Finding) int { return cmp.Compare(gravity(a), gravity(b)) })
 	s.Output = out
 	sum := out.Diagnosed(c.all)
-	unread := []string{c.Again("verify"), c.Again("cache verify"), "larder mirror verify DIR"}
+	unread := []string{c.Again("verify"), c.Again("cache verify")}
+	for _, dir := range c.mirrorDirs() {
+		unread = append(unread, "larder mirror verify "+c.word(dir))
+	}
+	if c.rootless {
+		c.left = append(c.left, "Root modules below not examined: "+c.Again("check -R"))
+	}
 	c.left = append(c.left, "Contents of unchanged files not hashed: "+strings.Join(unread, ", "))
 	out.Conclude("%s", strings.Join(c.left, ". "))
 	if sum == (report.Diagnosed{}) {
@@ -169,6 +175,10 @@ func tryCache(ctx context.Context, c *checkup) {
 	for _, dir := range c.cacheDirs() {
 		c.Output.Fail(ctx, cachedir.Unwritable(dir, false))
 	}
+	if dir := c.Config.PluginCacheDir; dir != "" && !site.Exists(dir) {
+		const text = "plugin_cache_dir doesn't exist: %s"
+		c.caught("missing-cache", report.At(dir, 0), "mkdir -p "+c.word(dir), text, c.Shown(dir))
+	}
 	root := c.CacheRoot()
 	if c.Flags.NoCache || root == "" {
 		return
@@ -195,6 +205,12 @@ func (c *checkup) cacheDirs() (dirs []string) {
 	}
 	dirs = append(dirs, c.Config.PluginCacheDir)
 	return slices.Compact(slices.DeleteFunc(dirs, func(dir string) bool { return dir == "" }))
+}
+
+// mirrorDirs returns the first few mirrors that engines search.
+func (c *checkup) mirrorDirs() []string {
+	dirs := slices.DeleteFunc(report.Unique(c.Config.MirrorDirs()), func(dir string) bool { return !site.Exists(dir) })
+	return dirs[:min(len(dirs), 3)]
 }
 
 // word returns a path as a word of a command line: short if nothing in it must be quoted.

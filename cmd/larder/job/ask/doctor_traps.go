@@ -36,6 +36,7 @@ var traps = map[string]struct {
 	"hidden-versions":      {why: "engines query no registry for the providers in this directory"},
 	"ignored-file":         {},
 	"ignored-variable":     {},
+	"missing-cache":        {why: "terraform and tofu fail before they install anything; larder install creates it"},
 	"no-exec":              {report.Broken, "engines can't start providers there"},
 	"no-hash-for-platform": {report.Broken, "engines refuse the packages for this platform"},
 	"not-executable":       {report.Broken, "engines link the package, and then fail to start the provider"},
