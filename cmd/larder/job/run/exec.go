@@ -99,6 +99,10 @@ func (e *execution) findProgram(name string) (path string, err error) {
 	if filepath.Base(name) != name {
 		name = site.Absolute(s.WorkDir, name)
 	}
+	if slices.Contains([]string{"init", "plan", "apply"}, name) { // a program such as /sbin/init isn't meant
+		err := fmt.Errorf("%s is a command of terraform and tofu, not a program", name)
+		return "", report.Usage(sources.WithHint(err, "write the engine before it: larder exec -- terraform %s", name))
+	}
 	if path, err = site.LookPath(name); err != nil {
 		if near := sources.Nearest(name, []string{"terraform", "tofu", "terragrunt"}); near != "" && near != name {
 			return "", sources.WithHint(err, "did you mean %q?", near)
@@ -224,7 +228,13 @@ func (e *execution) readCommand() error {
 	if err := job.UseMirrors(e.Installation.Site, "--plugin-dir", dirs); err != nil {
 		return err
 	}
-	e.WorkDir = site.Absolute(e.WorkDir, in.Dir)
+	if in.Dir != "" {
+		dir, err := site.Existing(e.WorkDir, in.Dir, site.Directory, "name the directory of a root module")
+		if err != nil {
+			return report.Usage(fmt.Errorf("-chdir: %w", err))
+		}
+		e.WorkDir = dir
+	}
 	e.Flags.Upgrade = e.Flags.Upgrade || in.Upgrade
 	e.Reading = site.Reading{Line: &e.command, Release: e.terraformRelease}
 	e.Reading.Empty = e.Flags.AllowEmpty || in.Wrapper && !e.Flags.Recursive
