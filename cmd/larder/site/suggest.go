@@ -47,9 +47,13 @@ func (m *Root) suggest(err error) error {
 		if dir := m.emptyPluginDir(ctx); dir != "" {
 			return sources.WithHint(err, "check --plugin-dir: %s contains no packages in the layout of a mirror", dir)
 		}
-		known := slices.DeleteFunc(slices.Clone(m.KnownProviders(ctx)), func(p sources.Provider) bool { // required besides
+		required := func(p sources.Provider) bool {
 			return slices.ContainsFunc(m.Required, func(r sources.Requirement) bool { return r.Provider == p })
-		})
+		}
+		known := slices.Clone(m.KnownProviders(ctx))
+		if required(missing.Provider) { // the others are required besides
+			known = slices.DeleteFunc(known, required)
+		}
 		meant := NearestProvider(missing.Provider, known)
 		if meant != nil {
 			return sources.WithHint(err, "did you mean %q?", m.Out.Name(*meant))
