@@ -20,7 +20,7 @@ var (
 	ProviderColumn = Column{Head: "PROVIDER", Paint: ui.Bold}
 	VersionColumn  = Column{Head: "VERSION"}
 	platformColumn = Column{Head: "PLATFORM"}
-	VerifiedColumn = Column{Head: "VERIFIED AS"}
+	VerifiedColumn = Column{Head: "VERIFICATION"}
 	SizeColumn     = Column{Head: "SIZE", Right: true}
 )
 

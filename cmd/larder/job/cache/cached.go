@@ -71,8 +71,8 @@ func (c Cached) Cells(o *report.Output) []report.Cell {
 	case c.Changed:
 		verified = report.ChangedSince
 	}
-	usedBy := report.Column{Head: "USED BY"}.Of(c.users())
-	return append(c.IDCells(), report.SizeColumn.Of(ui.Size(c.Size)), c.lastUsed(), usedBy,
+	usage := report.Column{Head: "USAGE"}.Of(c.users())
+	return append(c.IDCells(), report.SizeColumn.Of(ui.Size(c.Size)), c.lastUsed(), usage,
 		report.VerifiedColumn.Of(verified), c.SignedBy(o))
 }
 
