@@ -315,9 +315,9 @@ func (a *Acquirer) Satisfies(req Request, s sources.Stored) bool {
 	return s.H1 != "" && sources.MatchesAny(req.Locked, s.Hashes()...) && a.Proven(s)
 }
 
-// AcceptLocked returns a stored package that satisfies the request. The result is the recorded one, as commands say that
-// read no lock file; without a record, at least a locked hash matches. It warns if the package differs from the one that
-// was verified here before.
+// AcceptLocked returns a stored package that satisfies the request. Its result is the recorded one, so that commands
+// without a lock file have the same. Without a record, at least a locked hash matches. It warns if the package differs
+// from the one that was verified here before.
 func (a *Acquirer) AcceptLocked(req Request, s sources.Stored) sources.Stored {
 	if s.Differs != "" {
 		a.Warn(req.ID, fmt.Sprintf("its contents are %s, as locked; "+

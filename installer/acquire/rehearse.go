@@ -82,7 +82,9 @@ func (r *rehearsal) Close() {}
 
 // foreseen describes a package that would be downloaded or read. It fails if the package would be refused then, even
 // with the archive that is signed.
-func (a *Acquirer) foreseen(ctx context.Context, req Request, offer Offer, known sources.Stored) (sources.Stored, error) {
+func (a *Acquirer) foreseen(
+	ctx context.Context, req Request, offer Offer, known sources.Stored,
+) (sources.Stored, error) {
 	signed, hashes := offer.Verified, offer.Hashes
 	if offer.Kind != sources.FromRegistry && offer.Signed != nil {
 		if !sources.AnyOf(sources.ZH, hashes) && offer.Location.Dir == "" {
