@@ -55,7 +55,7 @@ var (
 		"run larder lock --platform PLATFORM --platform OS_ARCH, with each of these platforms; " +
 		"if the package was republished and you trust it, remove its block from the lock file and run the command again"}
 	TheCompleteLockFile = Authority{TheLockFile.name, // which has hashes of this platform
-		"if the package was republished and you trust it, remove its block from the lock file and run larder lock"}
+		"if the package was republished and you trust it, remove its block from the lock file and lock it again"}
 	TheOneBefore = Authority{"the earlier package",
 		"version VERSION was republished with different contents: ask the publisher before using it"}
 )
