@@ -93,10 +93,10 @@ func TestPolicy(t *testing.T) {
 		{"the provider", "deny acme/*", "", "", false, "", "", "", "widget: denied by the policy at /policy:1; required by main.tf:3"},
 		{"another provider", "deny acme/gadget", "", "", false, "", "1.3.0", "", ""},
 		{"not among the allowed", "allow acme/gadget", "", "", false, "", "", "", "not among the providers that the policy at /policy:1 allows"},
-		{"a locked version", "versions != 1.2.0", "", "1.2.0", false, "", "", "", "the lock file selects 1.2.0: the policy at /policy:1 allows; the newest version that is allowed is 1.3.0: --upgrade chooses it"},
-		{"a locked version within constraints", "versions != 1.2.0", "< 1.3", "1.2.0", false, "", "", "", "the newest version that is allowed is 1.1.0"},
+		{"a locked version", "versions != 1.2.0", "", "1.2.0", false, "", "", "", "the lock file selects 1.2.0: the policy at /policy:1 allows; instead 1.3.0"},
+		{"a locked version within constraints", "versions != 1.2.0", "< 1.3", "1.2.0", false, "", "", "", "instead 1.1.0"},
 		{"a locked version without another", "versions > 2", "", "1.2.0", false, "", "", "", "the lock file selects 1.2.0"},
-		{"a young locked version", "min_age 240h", "", "1.2.0", false, "", "", "", "the lock file selects 1.2.0: published 9 days ago; is allowed is 1.1.0"},
+		{"a young locked version", "min_age 240h", "", "1.2.0", false, "", "", "", "the lock file selects 1.2.0: published 9 days ago; instead 1.1.0"},
 		{"an upgrade from an excluded version", "versions != 1.3.0", "", "1.3.0", true, "", "1.2.0", `1.3.0 (the policy at /policy:1 allows only versions "!= 1.3.0")`, ""},
 		{"a locked version, offline", "versions != 1.2.0", "", "1.2.0", false, "1.2.0", "", "", "the lock file selects 1.2.0"},
 		{"a choice offline", "versions != 1.2.0", "", "", false, "1.1.0 1.2.0", "1.1.0", "", ""},
@@ -122,6 +122,9 @@ func TestPolicy(t *testing.T) {
 			if c.want == "" {
 				var violation *policy.Violation
 				told := sources.Text(err) + strings.Join(sources.Hints(err), "; ")
+				if excluded, ok := errors.AsType[*installer.ExcludedError](err); ok {
+					told += "; instead " + excluded.Instead.String()
+				}
 				for part := range strings.SplitSeq(c.fails, "; ") {
 					sourcetest.Expect(t, strings.Contains(told, part), "%s\nhas no %q", told, part)
 				}

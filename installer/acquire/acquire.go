@@ -315,15 +315,14 @@ func (a *Acquirer) Satisfies(req Request, s sources.Stored) bool {
 	return s.H1 != "" && sources.MatchesAny(req.Locked, s.Hashes()...) && a.Proven(s)
 }
 
-// AcceptLocked returns a stored package that satisfies the request. Its result is the recorded one, so that commands
-// without a lock file have the same. Without a record, at least a locked hash matches. It warns if the package differs
-// from the one that was verified here before.
+// AcceptLocked returns a stored package that satisfies the request, see [sources.Stored.AsLocked]. It warns if the
+// package differs from the one that was verified here before.
 func (a *Acquirer) AcceptLocked(req Request, s sources.Stored) sources.Stored {
 	if s.Differs != "" {
 		a.Warn(req.ID, fmt.Sprintf("its contents are %s, as locked; "+
 			"the contents verified earlier on this machine were %s", s.H1, s.Differs))
 	}
-	s.Proof.Matched = s.Proof.Matched || s.Since.IsZero()
+	s.Proof = s.AsLocked()
 	s.Report = a.opts.Judge.Report(s.ID.Provider, s.Proof)
 	return s
 }

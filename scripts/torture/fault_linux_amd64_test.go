@@ -300,7 +300,7 @@ func (c faultCase) judge(k *rack, before state, clean map[string]bool, failed fa
 
 // namesPath reports whether output contains the name of a file: the lock file,
 // the file whose call failed, its directory relative to the root module, or any
-// path that leads out of the root module.
+// path that leads out of the root module, also below the home directory.
 func (k *rack) namesPath(out, path string) bool {
 	local, inside := strings.CutPrefix(path, filepath.Join(k.dir, "root")+"/")
 	for _, own := range []string{"/.larder-", "/.larder/"} { // errors name the directory that has it
@@ -309,7 +309,8 @@ func (k *rack) namesPath(out, path string) bool {
 	if strings.Contains(local, "/") {
 		local = filepath.Dir(local)
 	}
-	return strings.Contains(out, k.dir) || strings.Contains(out, "../") || strings.Contains(out, ".terraform.lock.hcl") || inside && strings.Contains(out, local)
+	outside := strings.Contains(out, k.dir) || strings.Contains(out, "../") || strings.Contains(out, "~/")
+	return outside || strings.Contains(out, ".terraform.lock.hcl") || inside && strings.Contains(out, local)
 }
 
 // damage replaces the executable of a package.

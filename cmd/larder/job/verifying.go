@@ -101,7 +101,7 @@ func (v *Verifying) Check(ctx context.Context, m *site.Root) ([]report.Finding, 
 			kind, why := compareInstalled(s, e, path, err)
 			refused := error(nil)
 			if kind == "" {
-				s.Proof.Matched = true                            // the lock file has a hash of it: an installation says so, too
+				s.Proof = s.AsLocked()
 				s.Report = m.Judge().Report(id.Provider, s.Proof) // other root modules share the store
 				_ = m.AcceptLocked(ctx, id.Provider, id.Version)  // Require refuses what this doesn't accept
 				refused = m.Require(ctx, []sources.Stored{s})

@@ -271,8 +271,8 @@ func (o *outdating) compare(
 	return one, nil
 }
 
-// listed returns the versions of a provider, and lets the policy learn them. With --offline, these are the ones installed, in
-// the plugin cache and in mirrors on this machine.
+// listed returns the versions of a provider, and lets the policy learn them. With --offline, these are the installed
+// ones, and those in the plugin cache and in mirrors on this machine.
 func listed(ctx context.Context, m *site.Root, from sources.Source, p sources.Provider) (sources.Listing, error) {
 	listing, err := from.Versions(ctx, p)
 	for _, warning := range listing.Warnings {
