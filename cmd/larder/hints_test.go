@@ -61,13 +61,14 @@ func commandsIn(hint string) (all [][]string) {
 }
 
 // leadsOn reports whether a command that a hint suggests gets further than the one that printed the hint: it succeeds,
-// finds problems, has a result for other root modules, or fails for another reason.
+// finds problems, has a result for other root modules, or fails for another reason or fewer of them.
 func (a reply) leadsOn(from reply) bool {
 	if a.Status == exitDone || a.Status == exitFound {
 		return true
 	}
-	before, other := errorLine.FindAllString(string(from.Output), -1), len(a.Stdout) > 0 && a.Stdout[0] != '{'
-	for _, line := range errorLine.FindAllString(string(a.Output), -1) {
+	before, after := errorLine.FindAllString(string(from.Output), -1), errorLine.FindAllString(string(a.Output), -1)
+	other := len(a.Stdout) > 0 && a.Stdout[0] != '{' || len(after) < len(before)
+	for _, line := range after {
 		if strings.Contains(line, "nothing to do here") || strings.Contains(line, "there is no directory") {
 			return false
 		}
