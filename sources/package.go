@@ -269,8 +269,8 @@ func (s Stored) Hashes() []Hash {
 	return slices.DeleteFunc([]Hash{s.H1, s.ZipH1, s.ZH}, func(h Hash) bool { return h == "" })
 }
 
-// AsLocked returns the proof about a package that a lock file has a hash of: the recorded one, as commands without a lock
-// file show it, and without a record, that a hash matches.
+// AsLocked returns the proof about a package that a lock file has a hash of: the recorded one, as commands without a
+// lock file show it, and without a record, that a hash matches.
 func (s Stored) AsLocked() Proof {
 	s.Proof.Matched = s.Proof.Matched || s.Since.IsZero()
 	return s.Proof
