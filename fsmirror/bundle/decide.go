@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"sync"
 
 	"github.com/larder-cli/larder/fsmirror"
 	"github.com/larder-cli/larder/sources"
@@ -15,6 +16,7 @@ import (
 // checkBase checks that the mirror has the base of the bundle.
 func (in *importer) checkBase(ctx context.Context) error {
 	var missing []error
+	hint := sync.OnceValue(func() string { return in.hintBase(ctx) })
 	for _, p := range in.bundle.Manifest.Base {
 		s, err := in.mirror.Get(ctx, p.ID)
 		switch {
@@ -26,7 +28,7 @@ func (in *importer) checkBase(ctx context.Context) error {
 			err = fmt.Errorf("%s requires %s, but %s has %s", in.bundle.name, p.ZH, in.dir, s.ZH)
 		}
 		if err != nil {
-			missing = append(missing, sources.WithHint(sources.InPackage(p.ID, err), "%s", in.hintBase(ctx)))
+			missing = append(missing, sources.WithHint(sources.InPackage(p.ID, err), "%s", hint()))
 		}
 	}
 	return errors.Join(missing...)

@@ -103,13 +103,13 @@ func (m *Root) Accept(ctx context.Context, packages []sources.Stored) error {
 	return errors.Join(m.Require(ctx, packages), m.UnusedKeys())
 }
 
-// AcceptKept is [Root.Accept] for the packages of a store of the user, whose versions are as good as locked.
-func (m *Root) AcceptKept(ctx context.Context, packages []sources.Stored) error {
-	for _, s := range packages {
-		if err := m.Policy.Learn(ctx, s.ID.Provider, s.ID.Version); err != nil {
-			return err
+// AcceptKept is [Root.Accept] for the packages of the store in a directory. Unless that is part of the checkout, their
+// versions are as good as locked.
+func (m *Root) AcceptKept(ctx context.Context, dir string, packages []sources.Stored) error {
+	if m.Policy.Has(policy.MinAge) && !m.CheckedOut(dir) {
+		for _, s := range packages {
+			_ = m.AcceptLocked(ctx, s.ID.Provider, s.ID.Version) // Accept refuses what this doesn't accept
 		}
-		_ = m.Policy.AcceptLocked(s.ID.Provider, s.ID.Version) // Accept refuses what this doesn't accept
 	}
 	return m.Accept(ctx, packages)
 }
@@ -127,14 +127,16 @@ func (s *Site) TrustFindings(
 	refused error, packages []sources.Stored, at func(sources.Stored) string, whole string,
 ) (n int, hints []string, accepted []sources.Stored) {
 	var all []report.Finding
-	accepted = slices.Clone(packages)
+	first, named := map[sources.PackageID]sources.Stored{}, map[sources.PackageID]bool{}
+	for _, p := range slices.Backward(packages) {
+		first[p.ID] = p
+	}
 	for _, err := range sources.Errors(refused) {
 		hints = AddHints(hints, sources.Hints(err))
 		kind, path, id := unusedKey, whole, (*sources.PackageID)(nil)
-		if named := (*sources.PackageError)(nil); errors.As(err, &named) {
-			i := slices.IndexFunc(packages, func(p sources.Stored) bool { return p.ID == named.ID })
-			kind, path, id = notTrusted, at(packages[i]), &named.ID
-			accepted = slices.DeleteFunc(accepted, func(p sources.Stored) bool { return p.ID == named.ID })
+		if about := (*sources.PackageError)(nil); errors.As(err, &about) {
+			named[about.ID] = true
+			kind, path, id = notTrusted, at(first[about.ID]), &about.ID
 			if v, ok := errors.AsType[*policy.Violation](err); ok && v.Err == nil {
 				kind = notAllowed
 			}
@@ -149,6 +151,7 @@ func (s *Site) TrustFindings(
 		all = append(all, found)
 	}
 	s.Output.Findings(all...)
+	accepted = slices.DeleteFunc(slices.Clone(packages), func(p sources.Stored) bool { return named[p.ID] })
 	return len(all), hints, accepted
 }
 

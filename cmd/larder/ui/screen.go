@@ -69,14 +69,16 @@ func (s *Screen) WriteAfter(to io.Writer, own, text string) {
 }
 
 // Page is Write for a text that a pager shows, if it has more lines than the terminal to which it is written. Without
-// a pager, or if that fails, the text is written as it is.
+// a pager, or if that can't be started, the text is written as it is.
 func (s *Screen) Page(to io.Writer, text string) {
 	_, height := TerminalSize(to)
 	if pager := cliconfig.This().Pager(); height > 0 && strings.Count(text, "\n") >= height && pager != nil {
 		cmd := exec.CommandContext(context.Background(), pager[0], pager[1:]...)
 		cmd.Stdin, cmd.Stdout, cmd.Stderr = strings.NewReader(s.outward(text)), to, s.Err
-		signal.Ignore(os.Interrupt) // it is for the pager, and stays ignored: help is the last that a process does
-		if cmd.Run() == nil {
+		signal.Reset(os.Interrupt) // it is for the pager: help is the last that a process does
+		signal.Notify(make(chan os.Signal, 1), os.Interrupt)
+		if cmd.Start() == nil {
+			_ = cmd.Wait()
 			return
 		}
 	}

@@ -150,9 +150,15 @@ func (q *question) inBrief(ctx context.Context) (r Required, err error) {
 	}
 	listing, unknown := listed(ctx, q.Root, source, q.req.Provider)
 	rules := rulesOf(q.Root, q.req, q.locked, listing)
+	if unknown != nil {
+		rules.Lacks = nil
+	}
 	d := outdatedOf(rules, listing.Versions)
 	if q.asked != (sources.Version{}) {
-		d.Bar, d.Constraint, d.Instead, d.Places, r.Asked = installer.NotOffered, "", "", nil, q.asked.String()
+		d.Bar, d.Constraint, d.Instead, d.Places, r.Asked = "", "", "", nil, q.asked.String()
+		if unknown == nil {
+			d.Bar = installer.NotOffered
+		}
 		if slices.Contains(listing.Versions, q.asked) {
 			d.explain(q.req, rules.Candidate(q.asked))
 		}

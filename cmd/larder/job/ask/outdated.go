@@ -302,9 +302,13 @@ func listed(ctx context.Context, m *site.Root, from sources.Source, p sources.Pr
 func rulesOf(m *site.Root, r sources.Requirement, locked sources.Version, listing sources.Listing) installer.Rules {
 	rules := installer.Rules{Requirement: r, Locked: locked, Policy: m.Policy}
 	if len(listing.Unasked) == 0 {
+		offered := map[sources.Version]installer.Bar{}
+		for _, v := range listing.Versions {
+			offered[v] = ""
+		}
 		rules.Lacks = func(v sources.Version) installer.Bar {
-			if slices.Contains(listing.Versions, v) {
-				return ""
+			if bar, ok := offered[v]; ok {
+				return bar
 			}
 			return installer.NotOffered
 		}

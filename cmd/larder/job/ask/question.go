@@ -237,7 +237,7 @@ func (q *question) ask(ctx context.Context) (err error) {
 				q.errs = append(q.errs, a.Err)
 			}
 		}
-		if one.Problem != "" && !one.Refused {
+		if one.Problem != "" {
 			q.unknown = append(q.unknown, "the versions of "+one.Method)
 		}
 		q.answers = append(q.answers, one)

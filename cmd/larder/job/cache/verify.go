@@ -59,7 +59,7 @@ func Verify(ctx context.Context, s *site.Site) error {
 	s.Output.Findings(report.FindingsOf(v.Findings)...)
 	sum := sumOf(v)
 	at := func(s sources.Stored) string { return s.ID.Path() }
-	distrusted, hints, accepted := k.TrustFindings(k.AcceptKept(ctx, v.Packages), v.Packages, at, k.Path)
+	distrusted, hints, accepted := k.TrustFindings(k.AcceptKept(ctx, k.Path, v.Packages), v.Packages, at, k.Path)
 	sum.Problems += distrusted
 	if len(v.Findings) > 0 {
 		hints = slices.Insert(hints, 0, "larder cache repair replaces damaged packages")

@@ -168,7 +168,8 @@ type verified struct {
 // error for them. Unread is why a part of a place couldn't be verified.
 func (v verified) tell(ctx context.Context, unread error) error {
 	v.Out.Findings(v.findings...)
-	distrusted, hints, accepted := v.TrustFindings(v.AcceptKept(ctx, v.sound), v.sound, v.called, v.typed)
+	refused := v.AcceptKept(ctx, site.Absolute(v.WorkDir, v.typed), v.sound)
+	distrusted, hints, accepted := v.TrustFindings(refused, v.sound, v.called, v.typed)
 	if v.hint != "" {
 		hints = slices.Insert(hints, 0, v.hint)
 	}
