@@ -137,14 +137,14 @@ func (x *explaining) at(ctx context.Context, dir string, out *report.Output) (sh
 
 // inBrief answers the question for a row of a table.
 func (q *question) inBrief(ctx context.Context) (r Required, err error) {
-	source, err := q.Source(ctx)
-	if err != nil {
+	if q.methods, err = q.Root.Methods(ctx); err != nil {
 		return r, err
 	}
+	source := sources.NewMulti(q.methods)
 	if store, done, err := q.Store(); err == nil {
+		defer done()
 		q.store = store
 		q.look(ctx)
-		done()
 	} else {
 		q.errs = append(q.errs, err)
 	}
@@ -173,6 +173,11 @@ func (q *question) inBrief(ctx context.Context) (r Required, err error) {
 		r.constraints = "not required"
 	}
 	r.Chosen, r.Why = q.choice(d.standing, unknown != nil || len(listing.Unasked) > 0)
+	if r.Chosen != "" && q.store != nil {
+		if p := q.plan(ctx, q.req, false); p.err == nil && p.fails != "" {
+			r.Chosen, r.Why = "", "none: "+p.fails
+		}
+	}
 	return r, q.Root.Explain(unknown)
 }
 
