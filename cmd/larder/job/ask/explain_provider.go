@@ -93,8 +93,8 @@ func (q *question) describeChoice(e *Explanation) {
 	switch {
 	case !q.required:
 		e.Why = "none, because " + cmp.Or(q.unread, "nothing requires it")
-		if plan.err == nil {
-			e.Why += fmt.Sprintf("; the newest version is %s", plan.Version)
+		if q.upgrade.err == nil { // whatever is locked
+			e.Why += fmt.Sprintf("; the newest version is %s", q.upgrade.Version)
 		}
 	case plan.err != nil:
 		e.Why = "none: " + plan.fails
@@ -213,6 +213,7 @@ func (q *question) describeOthers(ctx context.Context, e *Explanation) {
 	}
 	excluded, is := errors.AsType[*installer.ExcludedError](q.install.err)
 	switch {
+	case q.unread != "": // install fails whatever else is changed
 	case !asks && q.upgrade.err == nil && q.upgrade.fails != "":
 		e.Advice = append(e.Advice, q.adviseOther(ctx)...)
 	case !asks && is && excluded.Locked && q.upgrade.err == nil:
