@@ -193,6 +193,8 @@ func NearestProvider(p sources.Provider, known []sources.Provider) *sources.Prov
 		return near
 	}
 	if p.Implied(sources.Terraform) || p.Implied(sources.OpenTofu) { // the namespace may have been left out
+		other := func(k sources.Provider) int { return min(1, len(strings.TrimPrefix(string(k.Host), string(p.Host)))) }
+		known = slices.SortedStableFunc(slices.Values(known), func(a, b sources.Provider) int { return other(a) - other(b) })
 		return nearestBy(func(p sources.Provider) string { return p.Type }, p, known)
 	}
 	meant := p
