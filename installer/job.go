@@ -35,6 +35,7 @@ type job struct {
 	unfit   []unfit     // versions on this machine that were not chosen, the newest first
 	passed  []Candidate // versions that only the policy excludes, the newest first
 
+	failed  bool          // for a Locker
 	unknown []UnknownHash // see Locker.examine
 }
 

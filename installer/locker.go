@@ -57,18 +57,24 @@ const (
 
 // Lock completes the lock file of root with the hashes of every package for every
 // platform. It keeps all hashes of a version that stays locked. Providers fail separately,
-// as in [Installer.Install]. The Result has their unknown hashes in any case.
+// as in [Installer.Install]. The Result has their unknown hashes in any case, and in a dry
+// run the changes for the others.
 func (l *Locker) Lock(ctx context.Context, root Root) (*Result, error) {
 	workdir := l.cache.Workdir(root.Dir, filepath.Join(root.DataDir, "providers"))
 	defer func() { _ = workdir.Close() }() // nothing is linked
-	jobs, result, err := l.runAll(ctx, root, workdir, l.run)
+	jobs, result, err := l.runAll(ctx, root, workdir, func(j *job, ctx context.Context) error {
+		err := l.run(j, ctx)
+		j.failed = err != nil
+		return err
+	})
 	for i := range jobs {
 		result.Unknown = append(result.Unknown, jobs[i].unknown...)
 	}
-	if err == nil {
+	if err == nil || root.DryRun {
+		jobs = slices.DeleteFunc(jobs, func(j job) bool { return j.failed }) // their entries stay
 		result.Lock.Entries = l.entries(root, jobs)
 		result.Lock.Text, result.Lock.Change = root.Lock.Complete(result.Lock.Entries, l.engine)
-		err = writeLock(root, result)
+		err = cmp.Or(err, writeLock(root, result))
 	}
 	return result, err
 }

@@ -96,7 +96,7 @@ func (l *locking) at(ctx context.Context, dir string, out *report.Output) (show 
 	if l.Check && isFinding(err) {
 		m.wrong, err = err, nil
 	}
-	if err != nil && !l.Check { // nothing was written
+	if err != nil { // nothing was written, and a check of the others is not complete
 		m.changes = nil
 	}
 	if err == nil && m.result != nil {

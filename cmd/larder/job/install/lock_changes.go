@@ -141,7 +141,7 @@ func (t *tally) add(m *lockedModule, failed bool) {
 		t.Incomplete++
 		t.completable = t.completable || m.wrong == nil
 	}
-	t.outdated = t.outdated || slices.ContainsFunc(m.changes, func(c LockChange) bool {
+	t.outdated = t.outdated || m.wrong == nil && slices.ContainsFunc(m.changes, func(c LockChange) bool {
 		return c.Was != c.Version || c.of.Constrained()
 	})
 	t.Problems += len(sources.Errors(m.wrong))

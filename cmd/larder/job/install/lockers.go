@@ -75,6 +75,9 @@ func (l *lockers) complete(ctx context.Context, m *site.Root, root *installer.Ro
 	if err == nil && l.Flags.DryRun && !l.Check && result.Lock.Text != nil {
 		err = installer.CannotWriteLock(root.Dir)
 	}
+	if err != nil && l.Flags.DryRun { // a real run would write nothing
+		result.Lock = installer.LockChange{}
+	}
 	if locked.take(result); l.Strict {
 		locked.checkedOut = servedHere(ctx, m, methods, root, result)
 	}
