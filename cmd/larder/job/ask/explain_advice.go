@@ -17,7 +17,8 @@ import (
 // advice returns what to change to get a version that is excluded.
 func (q *question) advice(w installer.Candidate) (all []Advice) {
 	v, upgrade := w.Version, q.upgrade
-	upgrades := upgrade.fails == "" && q.locked != (sources.Version{}) && upgrade.Version.Compare(q.locked) > 0
+	upgrades := upgrade.fails == "" && q.locked != (sources.Version{}) &&
+		(upgrade.Version.Compare(q.locked) > 0 || q.install.fails != "" && upgrade.Version != q.locked)
 	if upgrades && (q.asked == upgrade.Version || q.asked == sources.Version{}) {
 		all = append(all, Advice{Version: upgrade.Version.String(), Paste: q.again("install --upgrade")})
 	}
