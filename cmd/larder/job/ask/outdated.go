@@ -335,11 +335,10 @@ func outdatedOf(rules installer.Rules, all []sources.Version) (d Outdated) {
 	case !isLocked:
 		d.rank = notLocked
 	case !accepted:
-		d.rank, d.Refused, d.fault = mustChange, true, "not allowed"
+		d.rank, d.Refused = mustChange, true
+		d.fault = "not allowed by the " + report.Said(is.Bar == installer.Excluded, "policy", "constraints")
 		if rules.Candidate(newest).Upgradable() {
 			why = locked
-		} else if newest != locked {
-			d.fault += " by the " + report.Said(is.Bar == installer.Excluded, "policy", "constraints")
 		}
 	case gone:
 		d.rank, d.fault = mustChange, "not offered"
