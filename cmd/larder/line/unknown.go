@@ -17,6 +17,8 @@ var flagsElsewhere = map[string]string{"C": "chdir"}
 // elsewhere maps commands of other programs, and words for jobs, to commands of larder.
 var elsewhere = map[string]string{
 	"mirror create": "mirror sync", "mirror add": "mirror sync", "cache add": "prefetch", "cache clean": "cache prune",
+	"cache clear": "cache prune", "cache gc": "cache prune", "cache ls": "cache list", "cache rm": "cache prune",
+	"cache remove": "cache prune", "bundle list": "bundle show", "bundle ls": "bundle show", "mirror ls": "mirror list",
 	"init": "install", "i": "install", "sync": "mirror sync", "add": "prefetch", "get": "prefetch", "fetch": "prefetch",
 	"download": "prefetch", "pull": "prefetch", "warm": "prefetch", "update": "install --upgrade",
 	"upgrade": "install --upgrade", "ls": "list, cache list", "clean": "cache prune",
