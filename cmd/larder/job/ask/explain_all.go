@@ -29,6 +29,7 @@ type Required struct {
 	RootModules []string `json:"root_modules"`
 
 	constraints string // all together
+	written     string // the same, as the files have it
 }
 
 // Cells implements [report.Row].
@@ -53,7 +54,7 @@ func (r Required) Cells(o *report.Output) []report.Cell {
 	}
 	return []report.Cell{
 		report.ProviderColumn.Of(r.Provider),
-		report.Column{Head: "REQUIRED"}.Of(r.constraints),
+		report.Column{Head: "REQUIRED"}.Of(r.written),
 		rootsCell(o, r.RootModules),
 		report.Column{Head: "AT"}.Of(o.ShortenHere(at)),
 		report.Column{Head: "LOCKED"}.Of(locked),
@@ -165,12 +166,17 @@ func (q *question) inBrief(ctx context.Context) (r Required, err error) {
 	}
 	r.standing, r.Places, r.Required, r.RootModules = d.standing, d.Places, []Constraint{}, []string{q.Shown(q.Dir)}
 	r.Installed = strings.Join(sources.Texts(q.installed), ", ")
+	var written []string
 	for _, from := range q.req.From {
 		r.Required = append(r.Required, constraintOf(from))
+		if from.Constraint != "" {
+			written = append(written, from.Constraint)
+		}
 	}
-	r.constraints = cmp.Or(q.req.Constraints.String(), "any version")
+	r.constraints = q.req.Constraints.String()
+	r.written = cmp.Or(strings.Join(report.Unique(written), ", "), "any version")
 	if !q.required {
-		r.constraints = "not required"
+		r.written = "not required"
 	}
 	r.Chosen, r.Why = q.choice(d.standing, unknown != nil || len(listing.Unasked) > 0)
 	if r.Chosen != "" && q.store != nil {
