@@ -8,6 +8,7 @@ import (
 	"github.com/larder-cli/larder/cmd/larder/job"
 	"github.com/larder-cli/larder/cmd/larder/report"
 	"github.com/larder-cli/larder/cmd/larder/site"
+	"github.com/larder-cli/larder/cmd/larder/ui"
 	"github.com/larder-cli/larder/installer"
 )
 
@@ -23,7 +24,11 @@ func Prefetch(ctx context.Context, s *site.Site, request job.FillRequest) error 
 	to := func(s *job.Supply) (job.Destination, error) { return cacheToFill(s, request.Keep) }
 	sum, err := f.Run(ctx, to, func(context.Context) error { return nil })
 	if !sum.Empty() {
-		f.Output.Conclude("%s", sum.Text(f.Output))
+		text := sum.Text(f.Output)
+		if request.Keep && !sum.DryRun {
+			text = report.Also(text, ui.N(sum.Packages, "kept by larder cache prune"))
+		}
+		f.Output.Conclude("%s", text)
 	}
 	return err
 }
