@@ -279,6 +279,10 @@ func (j *job) requiredBy(err error) error {
 		return err
 	}
 	const most = 5 // any resource is such a place
-	return sources.WithHint(err, "the provider is required by %s",
+	provider := "the provider"
+	if errors.Is(err, sources.ErrNoPlatform) { // shown once for several providers, with all hints
+		provider = j.req.Provider.String()
+	}
+	return sources.WithHint(err, "%s is required by %s", provider,
 		sources.JoinSome(slices.Compact(by), most, ", ", ", and %d other places"))
 }
