@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/larder-cli/larder/cachedir"
 	"github.com/larder-cli/larder/cmd/larder/job"
@@ -43,6 +44,7 @@ var checks = []struct {
 	{"configuration", read},
 	{"mirrors", readMirrors},
 	{"root module", tryInstall},
+	{"mirrors", querySources},
 	{"root module", tryVerify},
 	{"plugin cache", tryCache},
 	{"configuration", unreadInputs},
@@ -153,6 +155,25 @@ func tryInstall(ctx context.Context, c *checkup) {
 	if c.Flags.Offline {
 		c.left = append(c.left, "No source queried: --offline")
 	}
+}
+
+// querySources asks the sources for the versions of each required provider, also of those that are installed or cached:
+// an installation here works without an answer, but the next one may not.
+func querySources(ctx context.Context, c *checkup) {
+	if c.fails || c.Flags.Offline || len(c.required) == 0 {
+		return
+	}
+	source, err := c.Source(ctx)
+	if err != nil {
+		return // it is an error of the installation
+	}
+	errs := make([]error, len(c.required))
+	var wg sync.WaitGroup
+	for i, r := range c.required {
+		wg.Go(func() { _, errs[i] = listed(ctx, c.Root, source, r.Provider) })
+	}
+	wg.Wait()
+	c.Output.WarnAll(sources.Errors(c.Explain(errors.Join(errs...))))
 }
 
 // tryVerify verifies the installed packages, by their records where these are valid.
