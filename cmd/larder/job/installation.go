@@ -29,7 +29,7 @@ type Installation struct {
 
 	// What exec requires.
 	Quiet     bool                                                       // print no summary if nothing was done
-	Defers    func(*site.Root) bool                                      // whether a root module is left out; may be nil
+	Defers    func(context.Context, *site.Root) bool                     // whether a root module is left out; may be nil
 	Installed func(*site.Root, *installer.Root, *installer.Result) error // called after each root module; may be nil
 
 	readings acquire.Readings
@@ -60,7 +60,7 @@ func (in *Installation) At(ctx context.Context, dir string, out *report.Output) 
 	if err != nil {
 		return in.tally.fail, err
 	}
-	if in.Defers != nil && in.Defers(m) {
+	if in.Defers != nil && in.Defers(ctx, m) {
 		return func() {}, nil
 	}
 	root, err := m.NeedsIfAny(ctx, in.Installed != nil || in.Flags.Recursive) // as init; others have something to do

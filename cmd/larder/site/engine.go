@@ -38,6 +38,20 @@ func (c Choice) Because() string { return strings.TrimSpace(c.Reason + " " + c.F
 // chooseEngine chooses the engine of the root module in dir, whose lock file is at lockPath. Lock is
 // nil if the file has errors. It returns an error for an invalid file in the checkout, even if that decides nothing.
 func (s *Site) chooseEngine(ctx context.Context, dir, lockPath string, lock *lockfile.File) (Choice, error) {
+	return s.chooseAfter(ctx, s.Requested, dir, lockPath, lock)
+}
+
+// IsOfOther reports whether a file, such as the lock file, names another engine for the root module than the one that
+// was requested.
+func (m *Root) IsOfOther(ctx context.Context) bool {
+	c, err := m.chooseAfter(ctx, Choice{}, m.Dir, m.LockPath, m.Lock)
+	return err == nil && c.File != "" && c.Engine != m.Config.Engine
+}
+
+// chooseAfter is chooseEngine with another first criterion.
+func (s *Site) chooseAfter(
+	ctx context.Context, requested Choice, dir, lockPath string, lock *lockfile.File,
+) (Choice, error) {
 	files, err := s.FilesFor(dir)
 	if err != nil {
 		return Choice{}, err
@@ -56,7 +70,7 @@ func (s *Site) chooseEngine(ctx context.Context, dir, lockPath string, lock *loc
 		by     string
 		choose func() Choice
 	}{ // the strongest first
-		{"--engine", func() Choice { return s.Requested }}, // by the user, or else by the command that exec runs
+		{"--engine", func() Choice { return requested }}, // by the user, or else by the command that exec runs
 		{"the lock file", func() Choice { return LockedEngine(lockPath, lock) }},
 		{cliconfig.CheckoutFile, func() Choice { return setting }},
 		{"Larder's own file", func() Choice { return s.ownSetting(ctx) }},

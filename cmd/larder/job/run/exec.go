@@ -37,11 +37,13 @@ type execution struct {
 	command programs.Invocation
 	program string // path
 
+	named    bool                                  // the user has named the engine
 	got      atomic.Bool                           // modules were installed
 	versions sources.Memo[string, sources.Version] // of Terraform, by directory
 
 	mu       sync.Mutex
 	deferred []string         // root modules that are left to shims
+	others   []string         // root modules of the other engine, which are left out
 	packages []sources.Stored // installed for the root module in which an engine runs
 	dataDir  string           // its data directory
 	cache    string           // larder's plugin cache; may be empty
@@ -221,6 +223,7 @@ func (e *execution) readCommand() error {
 		const hint = "turn the provider cache off: larder downloads each provider only once without it"
 		return report.Usage(sources.WithHint(fmt.Errorf(text, in.ProviderCache), hint))
 	}
+	e.named = e.Requested.Engine != ""
 	if err := e.Runs(in.Engine); err != nil {
 		return err
 	}
@@ -259,9 +262,15 @@ func (e *execution) readCommand() error {
 	return nil
 }
 
-// leave reports whether a root module is left to the shims: the program may run either engine, and
-// nothing says for which of them a new lock file is.
-func (e *execution) leave(m *site.Root) bool {
+// leave reports whether a root module is left out: it is one of the other engine than the one that the command runs, or
+// it is left to the shims: the program may run either engine, and nothing says for which of them a new lock file is.
+func (e *execution) leave(ctx context.Context, m *site.Root) bool {
+	if !e.command.Wrapper && !e.named && m.Dir != e.WorkDir && m.IsOfOther(ctx) {
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		e.others = append(e.others, m.Shown(m.Dir))
+		return true
+	}
 	open := e.command.Wrapper && m.Chosen.Assumed && m.Lock != nil && !m.Lock.Exists && e.Flags.LockMode == ""
 	if !open || len(e.EnginesOnPath()) < 2 || !modules.HasConfiguration(m.Dir) {
 		return false
@@ -272,8 +281,18 @@ func (e *execution) leave(m *site.Root) bool {
 	return true
 }
 
-// warnDeferred names the root modules that are left to the shims.
+// warnDeferred names the root modules that are left out, or left to the shims.
 func (e *execution) warnDeferred() {
+	if len(e.others) > 0 {
+		slices.Sort(e.others)
+		const hint = "to install providers for %s there, too, add --engine %[1]s"
+		e.Output.WarnHint(fmt.Sprintf(hint, e.command.Engine), "%s: left out: their files name the other engine",
+			ui.Some(e.others, 5))
+	}
+	if e.Flags.Recursive && !e.command.Wrapper {
+		where := report.Said(e.WorkDir == e.Machine.WorkDir, "here", "in "+e.Shown(e.WorkDir))
+		e.Output.Say("-R installs providers in the root modules below, too; the command runs only once, %s", where)
+	}
 	if len(e.deferred) == 0 {
 		return
 	}
