@@ -82,7 +82,7 @@ func ExamineMachine(ctx context.Context, s *site.Site) error {
 	for _, dir := range c.mirrorDirs() {
 		unread = append(unread, "larder mirror verify "+c.word(dir))
 	}
-	if c.rootless {
+	if c.rootless && c.hasBelow(ctx) {
 		c.left = append(c.left, "Root modules below not examined: "+c.Again("check -R"))
 	}
 	c.left = append(c.left, "Contents of unchanged files not hashed: "+strings.Join(unread, ", "))
@@ -96,6 +96,14 @@ func ExamineMachine(ctx context.Context, s *site.Site) error {
 		return nil
 	}
 	return report.FoundError{Err: errors.New(sum.Text())}
+}
+
+// hasBelow reports whether there are root modules below the working directory, for other commands with -R.
+func (c *checkup) hasBelow(ctx context.Context) bool {
+	c.Flags.Recursive = true
+	defer func() { c.Flags.Recursive = false }()
+	below, err := c.RootsAt(ctx, c.WorkDir)
+	return len(below) > 0 || err != nil
 }
 
 // gravity sorts findings: what fails comes first.
