@@ -238,10 +238,14 @@ func (l *Ledger[E]) write(ctx context.Context, p sources.Provider) error {
 		page.file, _ = dir.Lstat(file)
 		return nil
 	})
-	if err != nil {
-		return fmt.Errorf("writing a record: %w", err)
+	if err == nil {
+		return nil
 	}
-	return nil
+	err = fmt.Errorf("writing a record: %w", err)
+	if errors.Is(err, fs.ErrPermission) {
+		return sources.WithHint(err, "make the directory writable, so that later runs find the record")
+	}
+	return err
 }
 
 // removeTemporary removes the temporary files of killed processes, which [disk.Dir.NewTemp] has named. The caller holds

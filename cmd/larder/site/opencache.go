@@ -157,8 +157,14 @@ func (m *Root) cacheOptions() (cachedir.Options, error) {
 		Recorded:    s.Recorded,
 		Waiting:     func(h cachedir.Holder) { s.Output.WaitingForCache(h.ID, h.Holder, h.Tofu) },
 		LockTimeout: s.Flags.LockTimeout,
-		Warn:        s.Output.WarnOf,
-		Judge:       m.Judge(),
+		Warn: func(err error) { // the same for many packages and root modules
+			for _, err := range sources.Errors(err) {
+				if s.First(sources.Text(err)) {
+					s.Output.WarnOf(err)
+				}
+			}
+		},
+		Judge: m.Judge(),
 	}, err
 }
 

@@ -202,8 +202,14 @@ func tryVerify(ctx context.Context, c *checkup) {
 // by their records where these are valid.
 func tryCache(ctx context.Context, c *checkup) {
 	for _, dir := range c.cacheDirs() {
-		c.Output.Fail(ctx, cachedir.Unwritable(dir, false))
+		err := cachedir.Unwritable(dir, false)
+		if isDenied(err) && dir != c.Config.PluginCacheDir { // an installation continues without it, and engines don't use it
+			c.Output.WarnOf(err)
+		} else {
+			c.Output.Fail(ctx, err)
+		}
 	}
+	c.Output.WarnAll(sources.Errors(unwritableRecords(c.Config.StateDir)))
 	if dir := c.Config.PluginCacheDir; dir != "" && !site.Exists(dir) {
 		const text = "plugin_cache_dir doesn't exist: %s"
 		c.caught("missing-cache", report.At(dir, 0), "mkdir -p "+c.word(dir), text, c.Shown(dir))

@@ -3,11 +3,13 @@ package ask
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io/fs"
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 
 	"github.com/larder-cli/larder/cmd/larder/report"
 	"github.com/larder-cli/larder/cmd/larder/site"
@@ -27,6 +29,28 @@ func noExec(_ context.Context, c *checkup) {
 				"the file system of %s, %s, is mounted without execute permission", c.Shown(dir), mount)
 		}
 	}
+}
+
+// unwritableRecords returns why records can't be written in a state directory, which is empty if none is known.
+func unwritableRecords(stateDir string) error {
+	if stateDir == "" {
+		return nil
+	}
+	dir, err := disk.Open(disk.Existing(filepath.Join(stateDir, "stores")))
+	if err == nil {
+		err = dir.Writable()
+		dir.Close()
+	}
+	if err == nil {
+		return nil
+	}
+	err = fmt.Errorf("cannot write records in %s: %w", stateDir, disk.Cause(err))
+	return sources.WithHint(err, "make the directory writable: without records, each run hashes the packages again")
+}
+
+// isDenied reports whether an error is that of a directory in which this user can't write.
+func isDenied(err error) bool {
+	return errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.EROFS)
 }
 
 // unverifiedCache examines whether unverified packages of the plugin cache are used.
