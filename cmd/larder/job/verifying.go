@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/larder-cli/larder/cmd/larder/report"
 	"github.com/larder-cli/larder/cmd/larder/site"
@@ -30,16 +31,21 @@ type Verifying struct {
 
 	upgrades bool // a locked version doesn't match its constraints
 	changed  bool // a package differs
+	lacks    bool // a lock file lacks the hashes of an unchanged package
 }
 
 // The kinds of problems of root modules only.
 const (
 	notInstalled store.Kind = "not installed"
 	isUnlocked   store.Kind = "not locked"
+	isElsewhere  store.Kind = "not locked for this platform"
 )
 
 // Hint returns what to do about the problems.
 func (v *Verifying) Hint() string {
+	if v.lacks { // until then, install refuses the package
+		return v.Again("lock", v.Flags.Platforms...) + " adds the hashes"
+	}
 	command := "install"
 	if v.upgrades {
 		command += " --upgrade"
@@ -165,7 +171,11 @@ func compareInstalled(s sources.Stored, locked lockfile.Entry, path string, err 
 		return store.Unreadable, sources.Reason(err)
 	case s.Differs != "":
 		return store.Changed, s.Changes
-	case !sources.MatchesAny(locked.Hashes, s.H1, s.ZipH1, s.ZH):
+	case sources.MatchesAny(locked.Hashes, s.H1, s.ZipH1, s.ZH):
+	case !s.Since.IsZero() && !s.Imported && !sources.AnyOf(sources.ZH, locked.Hashes): // they may be of others
+		return isElsewhere, fmt.Sprintf("its contents are %s, as verified on %s, and the lock file does not have them",
+			s.H1, s.Since.Format(time.DateOnly))
+	default:
 		return store.Changed, fmt.Sprintf("its contents are %s, which the lock file does not have", s.H1)
 	}
 	if err := archive.Startable(s.Dir, s.ID); err != nil {
@@ -195,7 +205,7 @@ func (v *Verifying) unlocked(ctx context.Context, m *site.Root) ([]report.Findin
 // add counts a package. Refused is why the rules of its root module don't accept it; nil if they do.
 func (v *Verifying) add(s sources.Stored, kind store.Kind, refused error) {
 	v.Sum.Packages++
-	v.changed = v.changed || kind == store.Changed
+	v.changed, v.lacks = v.changed || kind == store.Changed, v.lacks || kind == isElsewhere
 	isSame := func(other sources.Stored) bool { return other.ID == s.ID && other.H1 == s.H1 }
 	if kind != "" {
 		v.Sum.Problems++
