@@ -22,7 +22,7 @@ import (
 // An OutdatedRequest says which root modules to look at.
 type OutdatedRequest struct {
 	Roots []string // directories as typed; none means the one in which larder works
-	Check bool     // a newer version is a finding
+	Check bool     // a newer version is a finding, and a locked one that must change
 }
 
 // A standing is how the locked version of a provider compares with the others. It is the same for many root modules.
@@ -64,6 +64,7 @@ type Outdated struct {
 	RootModules []string       `json:"root_modules,omitempty"` // empty if there is only one
 
 	notQueried []string // sources that may have newer versions
+	hint       string   // empty if the locked version may stay
 }
 
 // why describes what excludes the newest version: a constraint with its place, or another rule.
@@ -161,7 +162,7 @@ type outdating struct {
 }
 
 // ListOutdated lists locked providers that have newer versions. In a check, it returns a [report.FoundError] if a newer
-// version is allowed.
+// version is allowed, or if a locked version must change.
 func ListOutdated(ctx context.Context, s *site.Site, request OutdatedRequest) error {
 	s.Ask()
 	if err := takeRoots(s, request.Roots); err != nil {
@@ -175,15 +176,24 @@ func ListOutdated(ctx context.Context, s *site.Site, request OutdatedRequest) er
 	o.sum.FailedRoots = failedRoots(failed)
 	o.show()
 	text := o.sum.text(o.several)
-	hint := o.Again("install --upgrade") + " chooses the newest versions that the constraints allow"
+	var hints []string
+	for _, one := range o.all {
+		if one.hint != "" {
+			hints = site.AddHints(hints, []string{one.hint})
+		}
+	}
 	switch {
 	case failed != nil && o.sum.Providers+o.sum.FailedRoots == 0: // there is nothing to sum up
 		return failed
-	case failed == nil && request.Check && o.sum.Upgradable > 0:
-		return report.FoundError{Err: sources.WithHint(errors.New(text), "%s", hint)}
+	case failed == nil && request.Check && o.sum.Upgradable+o.sum.MustChange > 0:
+		err := errors.New(text)
+		for _, hint := range slices.Backward(hints) { // the outermost is shown first
+			err = sources.WithHint(err, "%s", hint)
+		}
+		return report.FoundError{Err: err}
 	}
 	o.Output.Conclude("%s", text)
-	if o.sum.Upgradable > 0 {
+	for _, hint := range hints {
 		o.Output.AtLast(func() { o.Output.Hint("%s", hint) })
 	}
 	return failed
@@ -264,6 +274,12 @@ func (o *outdating) compare(
 	one.notQueried = listing.Unasked
 	if one.rank == upToDate && len(one.notQueried) > 0 {
 		one.rank = unknown
+	}
+	switch {
+	case one.rank == mustChange && one.Allowed == "":
+		one.hint = m.ExplainCommand(r.Provider) + " shows which versions are allowed"
+	case one.rank >= mustChange:
+		one.hint = o.Again("install --upgrade") + " chooses the newest versions that the constraints allow"
 	}
 	if rule, ok := m.Policy.SignedBy(r.Provider); ok {
 		o.WarnOnce(fmt.Sprintf("signatures not verified, which %s at %s requires", rule.Setting, m.Shown(rule.Place())))
