@@ -214,7 +214,7 @@ func (d demand) meet(ctx context.Context, got Outcome, failed []demand) (Outcome
 		if offer, err := d.job.acquirer.Ask(ctx, d.req); err == nil && d.job.acquirer.Unlocked(d.req, offer.Package) {
 			return got, nil
 		}
-		err := acquire.TheLockFile.Refuse(d.req.ID, d.req.Locked, s.H1)
+		err := d.job.acquirer.Refuse(acquire.TheLockFile, d.req.ID, d.req.Locked, s.H1)
 		return got, &sources.PackageError{ID: d.req.ID, Source: got.Source, Err: err}
 	}
 	if i := slices.IndexFunc(failed, func(d demand) bool { return !acquire.IsOther(d.err) }); i >= 0 {

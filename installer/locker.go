@@ -183,7 +183,8 @@ func (l *Locker) checkLocked(ctx context.Context, j *job, f fact, all []fact) er
 	case pkg.ZH == "" || j.acquirer.OfOthers(pkg.ID, locked, known):
 		return nil
 	}
-	return &sources.PackageError{ID: pkg.ID, Source: f.outcome.Source, Err: by.Refuse(pkg.ID, archives, got...)}
+	err := l.acquirer.Refuse(by, pkg.ID, archives, got...)
+	return &sources.PackageError{ID: pkg.ID, Source: f.outcome.Source, Err: err}
 }
 
 // unchecked returns how many platforms without a fact the version of the job has, if its only source lists them.

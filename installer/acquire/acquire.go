@@ -72,6 +72,7 @@ type Options struct {
 	Memory   Memory      // hashes this user has verified outside the store; may be nil
 	Readings *Readings   // shared between dry runs; nil means separate Readings
 	Slots    Slots       // for concurrent packages; nil means NewSlots(0)
+	Lock     string      // command that completes the lock file, for hints; empty means larder lock
 	Unread   bool        // dry runs don't read packages of sources on this machine either
 
 	// Report is called for every event, one call at a time. It may be nil.
@@ -240,7 +241,7 @@ func (a *Acquirer) take(ctx context.Context, req Request, offer Offer) (res Resu
 		return a.receive(ctx, tx, req, res, known)
 	}
 	if hashes := foreknown(offer, known); sources.AnyOf(sources.H1, hashes) && sources.AnyOf(sources.ZH, hashes) {
-		if err := checkHashes(req, offer, hashes...); err != nil {
+		if err := a.checkHashes(req, offer, hashes...); err != nil {
 			return res, false, err
 		}
 	}

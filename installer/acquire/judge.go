@@ -1,6 +1,7 @@
 package acquire
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -52,7 +53,7 @@ type Authority struct{ name, hint string }
 // The authorities.
 var (
 	TheLockFile = Authority{"the dependency lock file", "if the lock file was written for other platforms only, " +
-		"run larder lock --platform PLATFORM --platform OS_ARCH, with each of these platforms; " +
+		"run COMMAND --platform PLATFORM --platform OS_ARCH, with each of these platforms; " +
 		"if the package was republished and you trust it, remove its block from the lock file and run the command again"}
 	TheCompleteLockFile = Authority{TheLockFile.name, // which has hashes of this platform
 		"if the package was republished and you trust it, remove its block from the lock file and lock it again"}
@@ -61,8 +62,10 @@ var (
 )
 
 // Refuse returns the error for a package with none of the authority's hashes.
-func (by Authority) Refuse(id sources.PackageID, want []sources.Hash, got ...sources.Hash) error {
-	hint := strings.NewReplacer("PLATFORM", id.Platform.String(), "VERSION", id.Version.String()).Replace(by.hint)
+func (a *Acquirer) Refuse(by Authority, id sources.PackageID, want []sources.Hash, got ...sources.Hash) error {
+	command := cmp.Or(a.opts.Lock, "larder lock")
+	hint := strings.NewReplacer("COMMAND", command, "PLATFORM", id.Platform.String(),
+		"VERSION", id.Version.String()).Replace(by.hint)
 	return sources.WithHint(&HashMismatchError{By: by.name, Want: want, Got: got}, "%s", hint)
 }
 
@@ -118,7 +121,7 @@ func (a *Acquirer) judgeOffer(req Request, offer Offer) error {
 	contents := offer.Kind == sources.FromOCI && sources.AnyUsable(req.Locked) // which OpenTofu doesn't compare here
 	comparable := archives(req.Locked) || contents
 	if archives(offer.Hashes) && comparable && !sources.MatchesAny(req.Locked, offer.Hashes...) {
-		return req.By.Refuse(req.ID, req.Locked, offer.Hashes...)
+		return a.Refuse(req.By, req.ID, req.Locked, offer.Hashes...)
 	}
 	return nil
 }
@@ -129,7 +132,7 @@ func (a *Acquirer) judgeArchive(ctx context.Context, req Request, offer Offer, g
 	if got.ZH == "" {
 		return offer.Verified, nil
 	}
-	if err := checkHashes(req, offer, got.ZH); err != nil {
+	if err := a.checkHashes(req, offer, got.ZH); err != nil {
 		return offer.Verified, err
 	}
 	if offer.Kind == sources.FromRegistry || got.Signed == nil {
@@ -149,7 +152,7 @@ func (a *Acquirer) judgeContents(
 			return proof, err
 		}
 	}
-	err := checkHashes(req, offer, got.hashes(c)...)
+	err := a.checkHashes(req, offer, got.hashes(c)...)
 	if err == nil {
 		err = a.checkKnown(req, offer, signed.Report, got, c, known)
 	}
@@ -179,7 +182,7 @@ func (a *Acquirer) report(id sources.PackageID, proof sources.Proof) sources.Rep
 // checkHashes compares hashes of the package with those of the source and of the lock
 // file: one of each must match. Without the h1: hash of the contents, it accepts an archive
 // if they have h1: hashes.
-func checkHashes(req Request, offer Offer, got ...sources.Hash) error {
+func (a *Acquirer) checkHashes(req Request, offer Offer, got ...sources.Hash) error {
 	refuses := func(want []sources.Hash) bool {
 		final := sources.AnyOf(sources.H1, got) || !sources.AnyOf(sources.H1, want)
 		return final && !sources.MatchesAny(want, got...)
@@ -189,7 +192,7 @@ func checkHashes(req Request, offer Offer, got ...sources.Hash) error {
 			"run the command again; if the package still differs, ask its publisher before using it")
 	}
 	if provable(req, offer) && refuses(req.Locked) {
-		return req.By.Refuse(req.ID, req.Locked, got...)
+		return a.Refuse(req.By, req.ID, req.Locked, got...)
 	}
 	return nil
 }

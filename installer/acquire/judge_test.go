@@ -128,12 +128,13 @@ func TestFormerProofs(t *testing.T) {
 }
 
 func TestRefusals(t *testing.T) {
-	err := acquire.TheLockFile.Refuse(widget, []sources.Hash{zh("1"), zh("2"), zh("3"), zh("4")}, h1("a"))
+	by := acquire.New(nil, nil, nil, acquire.Options{})
+	err := by.Refuse(acquire.TheLockFile, widget, []sources.Hash{zh("1"), zh("2"), zh("3"), zh("4")}, h1("a"))
 	sourcetest.Equal(t, err.Error(), "the package is "+string(h1("a"))+", but the dependency lock file has "+
 		string(zh("1"))+" or "+string(zh("2"))+" or "+string(zh("3"))+" and 1 more")
 	hints := strings.Join(sources.Hints(err), "")
 	sourcetest.Expect(t, strings.Contains(hints, "larder lock --platform linux_amd64 --platform OS_ARCH"), "hints %q", hints)
-	err = acquire.TheOneBefore.Refuse(widget, []sources.Hash{zh("1")}, h1("a"))
+	err = by.Refuse(acquire.TheOneBefore, widget, []sources.Hash{zh("1")}, h1("a"))
 	hints = strings.Join(sources.Hints(err), "")
 	sourcetest.Expect(t, strings.Contains(hints, "version 1.0.0 was republished"), "hints %q", hints)
 

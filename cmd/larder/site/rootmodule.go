@@ -269,7 +269,7 @@ func (m *Root) hasSource(ctx context.Context, r sources.Requirement) bool {
 // the configuration. The installer reports its events to tell.
 func (m *Root) InstallerOptions(report func(acquire.Event)) installer.Options {
 	return installer.Options{
-		Options:   acquire.Options{Judge: m.Judge(), Slots: m.slots, Report: report},
+		Options:   acquire.Options{Judge: m.Judge(), Slots: m.slots, Report: report, Lock: m.Again("lock")},
 		Platforms: m.Platforms(),
 	}
 }
