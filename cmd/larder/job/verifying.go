@@ -16,6 +16,7 @@ import (
 	"github.com/larder-cli/larder/installer/lockfile"
 	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/archive"
+	"github.com/larder-cli/larder/sources/policy"
 	"github.com/larder-cli/larder/sources/store"
 )
 
@@ -111,6 +112,11 @@ func (v *Verifying) Check(ctx context.Context, m *site.Root) ([]report.Finding, 
 				s.Report = m.Judge().Report(id.Provider, s.Proof) // other root modules share the store
 				_ = m.AcceptLocked(ctx, id.Provider, id.Version)  // Require refuses what this doesn't accept
 				refused = m.Require(ctx, []sources.Stored{s})
+				v, ok := errors.AsType[*policy.Violation](refused)
+				if ok && v.Err == nil && m.Policy.CheckProvider(id.Provider) == nil { // otherwise each version is refused
+					hint := m.UpgradeHint(id.Provider, sources.Version{}, false)
+					refused = sources.WithHint(refused, "%s, if one is allowed", hint)
+				}
 			}
 			v.count(func() { v.add(s, kind, refused) })
 			if kind != "" {
