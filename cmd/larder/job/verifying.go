@@ -40,6 +40,7 @@ const (
 	notInstalled store.Kind = "not installed"
 	isUnlocked   store.Kind = "not locked"
 	isElsewhere  store.Kind = "not locked for this platform"
+	isOther      store.Kind = "other version locked"
 )
 
 // Hint returns what to do about the problems.
@@ -149,12 +150,13 @@ func (v *Verifying) unselected(ctx context.Context, m *site.Root) (all []report.
 				v.Sum.Packages += len(site.ThisIfNone(m.Flags.Platforms))
 			}
 		})
-		why := fmt.Sprintf("%s is required, and the lock file selects no version", r.Provider)
+		kind, why := isUnlocked, fmt.Sprintf("%s is required, and the lock file selects no version", r.Provider)
 		if locked {
-			why = fmt.Sprintf("%s is required as %q, and the lock file selects version %s", r.Provider, r.Constraints, e.Version)
+			const text = "%s is required as %q, and the lock file selects version %s"
+			kind, why = isOther, fmt.Sprintf(text, r.Provider, r.Constraints, e.Version)
 		}
 		path := m.LockPath
-		all = append(all, found(isUnlocked, path, nil, why))
+		all = append(all, found(kind, path, nil, why))
 	}
 	return all, nil
 }
