@@ -45,7 +45,11 @@ func (in *Installation) Run(ctx context.Context) error {
 		}
 		in.Output.Summary(in.tally.InstallSum)
 		if ctx.Err() == nil { // an interrupted run has no other errors
-			in.tally.show(in.Output, in.Flags.Recursive || len(in.Roots) > 1, in.Quiet, in.Again("outdated"))
+			command := in.Again("outdated")
+			if len(in.Flags.PluginDirs) > 0 { // outdated queries the configured sources
+				command = ""
+			}
+			in.tally.show(in.Output, in.Flags.Recursive || len(in.Roots) > 1, in.Quiet, command)
 		}
 	})
 	err := in.Each(ctx, in.At)

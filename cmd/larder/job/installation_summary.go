@@ -157,7 +157,8 @@ func (t *installTally) add(out *report.Output, i installed) {
 }
 
 // show prints the summary for people, and which providers have newer releases, with the command that shows why these
-// were not chosen. Several means that root modules were searched for. A quiet run that changed nothing shows nothing.
+// were not chosen, if there is one. Several means that root modules were searched for. A quiet run that changed nothing
+// shows nothing.
 func (t InstallSum) show(o *report.Output, several, quiet bool, command string) {
 	if quiet && t.FailedRoots+t.Failed+t.Changed+t.Cached+t.Fetched+t.Planned+t.LockFiles == 0 {
 		return
@@ -176,7 +177,11 @@ func (t InstallSum) show(o *report.Output, several, quiet bool, command string) 
 		o.Say("%s", strings.Join(texts, ". "))
 	}
 	if len(t.Behind) > 0 && t.FailedRoots+t.Failed == 0 {
-		o.Aside("Newer versions of %s were not chosen: %s shows why", ui.Some(t.Behind, 3), command)
+		text := fmt.Sprintf("Newer versions of %s were not chosen", ui.Some(t.Behind, 3))
+		if command != "" {
+			text += ": " + command + " shows why"
+		}
+		o.Aside("%s", text)
 	}
 }
 
