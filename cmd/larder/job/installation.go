@@ -153,15 +153,15 @@ func (in *Installation) warnIncomplete() {
 			example = append(example, other)
 		}
 	}
-	command, fromDirs := "lock", len(in.Flags.PluginDirs) > 0
+	fromDirs, configure := len(in.Flags.PluginDirs) > 0, ""
 	if fromDirs { // lock has no --plugin-dir
-		command = "install"
+		configure = "configure " + ui.List("and", in.Flags.PluginDirs) + " as a filesystem_mirror, and "
 	}
-	hint := "to add hashes for the platforms that you use, run " +
-		in.Again(command) + " --platform " + strings.Join(example, " --platform ")
+	hint := "to add hashes for the platforms that you use, " + configure + "run " +
+		in.Again("lock") + " --platform " + strings.Join(example, " --platform ")
 	switch {
 	case t.declared && !fromDirs:
-		hint = "to add hashes for the platforms that the policy declares, run " + in.Again(command)
+		hint = "to add hashes for the platforms that the policy declares, run " + in.Again("lock")
 	case len(example) == len(platforms):
 		hint = "to add hashes for other platforms, run lock with a mirror or registry that has their packages"
 	}
