@@ -157,14 +157,15 @@ func (h *hearing) outdates(outdated, upgrade statement) {
 func (h *hearing) diagnoses(check, verify, install statement) {
 	root := h.Roots[0].Dir
 	var about []string // the first root module
-	for kind, rows := range map[string][]saying{"error": install.errors(), "finding": verify.of("finding")} {
+	for source, rows := range map[string][]saying{"error": install.errors(), "finding": verify.of("finding")} {
 		for key, all := range h.byRoot(rows) {
 			for _, r := range all {
 				offline := strings.Contains(r.text("text"), "--offline")
-				// An installation adds what is absent.
-				absent := strings.HasPrefix(r.text("kind"), "not ") && r.text("kind") != "not allowed"
+				// An installation adds what is absent, and finds a conflict itself.
+				kind := r.text("kind")
+				absent := strings.HasPrefix(kind, "not ") && kind != "not allowed" || kind == "other version locked"
 				if (key == root || strings.HasPrefix(key, root+" ") || key == "") && !offline && !absent {
-					about = append(about, kind+" "+r.text("text"))
+					about = append(about, source+" "+r.text("text"))
 				}
 			}
 		}

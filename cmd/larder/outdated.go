@@ -23,7 +23,7 @@ var outdatedCommand = &line.Command{
 		"  TO ALLOW IT   the constraint to write instead, with --verbose",
 	Flags: []line.Flag{
 		recursiveFlag, excludeFlag,
-		{Name: "check", Does: "exit with status 3 if a newer version is allowed, or the locked one must change"},
+		{Name: "check", Does: "exit with status 3 if a locked version can or must change"},
 	},
 	Run: atSite(func(ctx context.Context, l *line.Line, s *site.Site) error {
 		return ask.ListOutdated(ctx, s, ask.OutdatedRequest{Roots: l.Words, Check: l.Bool("check")})

@@ -34,11 +34,15 @@ func unprivileged(ts *testscript.TestScript, _ bool, _ []string) {
 	ts.Setenv("LARDER_TEST_USER", strconv.Itoa(unprivilegedUID))
 }
 
-// openWayTo lets all users enter the temporary directories that contain files.
+// openWayTo lets all users enter the temporary directories that contain files, below those that all users share.
 func openWayTo(t testing.TB, files ...string) {
 	t.Helper()
 	for _, file := range files {
 		for dir := filepath.Dir(file); dir != filepath.Clean(os.TempDir()); dir = filepath.Dir(dir) {
+			info := sourcetest.Must(os.Stat(dir))(t)
+			if info.Mode()&fs.ModeSticky != 0 || dir == filepath.Dir(dir) {
+				break
+			}
 			sourcetest.Check(t, os.Chmod(dir, 0o755))
 		}
 	}
