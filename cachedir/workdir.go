@@ -179,12 +179,15 @@ func (w *workdir) Unwritable(s sources.Stored) error {
 	return Unwritable(w.own.root, true)
 }
 
-// denied is unwritable for the error of writing to the directory, if this user may not do that.
+// denied is unwritable for the error of writing to the directory, or to one in it, if this user may not do that.
 func denied(dir string, err error) error {
-	if errors.Is(err, fs.ErrPermission) {
-		return unwritable(dir, err)
+	if !errors.Is(err, fs.ErrPermission) {
+		return err
 	}
-	return err
+	if at, ok := errors.AsType[*fs.PathError](err); ok && filepath.IsAbs(at.Path) {
+		dir = filepath.Dir(at.Path)
+	}
+	return unwritable(dir, err)
 }
 
 // unwritable adds to an error of opening or creating the directory of installed packages what
