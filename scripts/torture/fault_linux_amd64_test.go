@@ -309,7 +309,7 @@ func (k *rack) namesPath(out, path string) bool {
 	if strings.Contains(local, "/") {
 		local = filepath.Dir(local)
 	}
-	outside := strings.Contains(out, k.dir) || strings.Contains(out, "../") || strings.Contains(out, "~/")
+	outside := strings.Contains(out, k.dir) || strings.Contains(out, "../") || strings.Contains(out, "~/") || strings.Contains(out, "~:")
 	return outside || strings.Contains(out, ".terraform.lock.hcl") || inside && strings.Contains(out, local)
 }
 
