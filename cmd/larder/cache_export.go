@@ -20,7 +20,7 @@ var cacheExportCommand = &line.Command{
 		"output. Its contents depend only on the packages. An identical FILE is not\n" +
 		"rewritten. To compress it: larder cache export - | zstd > FILE.",
 	Flags: append(treeFlags(thisOne),
-		line.Flag{Name: "partial", Does: "export what is there if packages are missing"}),
+		line.Flag{Name: "partial", Does: "export the other packages if some are missing"}),
 	Leaves: "nothing was written",
 	Run: atSite(func(ctx context.Context, l *line.Line, s *site.Site) error {
 		if l.Word(0) == "-" && l.Bool("json") {

@@ -39,14 +39,15 @@ type Verifying struct {
 const (
 	notInstalled store.Kind = "not installed"
 	isUnlocked   store.Kind = "not locked"
-	isElsewhere  store.Kind = "not locked for this platform"
+	isForeign    store.Kind = "hash not locked"
 	isOther      store.Kind = "other version locked"
 )
 
 // Hint returns what to do about the problems.
 func (v *Verifying) Hint() string {
 	if v.lacks { // until then, install refuses the package
-		return v.Again("lock", v.Flags.Platforms...) + " adds the hashes"
+		return "if the lock file was written for other platforms only, " + v.Again("lock", v.Flags.Platforms...) +
+			" adds the hashes; otherwise, the package is not the locked one"
 	}
 	command := "install"
 	if v.upgrades {
@@ -113,8 +114,8 @@ func (v *Verifying) Check(ctx context.Context, m *site.Root) ([]report.Finding, 
 				s.Report = m.Judge().Report(id.Provider, s.Proof) // other root modules share the store
 				_ = m.AcceptLocked(ctx, id.Provider, id.Version)  // Require refuses what this doesn't accept
 				refused = m.Require(ctx, []sources.Stored{s})
-				v, ok := errors.AsType[*policy.Violation](refused)
-				if ok && v.Err == nil && m.Policy.CheckProvider(id.Provider) == nil { // otherwise each version is refused
+				rule, ok := errors.AsType[*policy.Violation](refused)
+				if ok && rule.Err == nil && m.Policy.CheckProvider(id.Provider) == nil { // otherwise each version is refused
 					hint := m.UpgradeHint(id.Provider, sources.Version{}, false)
 					refused = sources.WithHint(refused, "%s, if one is allowed", hint)
 				}
@@ -181,7 +182,7 @@ func compareInstalled(s sources.Stored, locked lockfile.Entry, path string, err 
 		return store.Changed, s.Changes
 	case sources.MatchesAny(locked.Hashes, s.H1, s.ZipH1, s.ZH):
 	case !s.Since.IsZero() && !s.Imported && !sources.AnyOf(sources.ZH, locked.Hashes): // they may be of others
-		return isElsewhere, fmt.Sprintf("its contents are %s, as verified on %s, and the lock file does not have them",
+		return isForeign, fmt.Sprintf("its contents are %s, as verified on %s, and the lock file does not have them",
 			s.H1, s.Since.Format(time.DateOnly))
 	default:
 		return store.Changed, fmt.Sprintf("its contents are %s, which the lock file does not have", s.H1)
@@ -213,7 +214,7 @@ func (v *Verifying) unlocked(ctx context.Context, m *site.Root) ([]report.Findin
 // add counts a package. Refused is why the rules of its root module don't accept it; nil if they do.
 func (v *Verifying) add(s sources.Stored, kind store.Kind, refused error) {
 	v.Sum.Packages++
-	v.changed, v.lacks = v.changed || kind == store.Changed, v.lacks || kind == isElsewhere
+	v.changed, v.lacks = v.changed || kind == store.Changed, v.lacks || kind == isForeign
 	isSame := func(other sources.Stored) bool { return other.ID == s.ID && other.H1 == s.H1 }
 	if kind != "" {
 		v.Sum.Problems++

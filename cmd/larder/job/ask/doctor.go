@@ -173,7 +173,7 @@ func querySources(ctx context.Context, c *checkup) {
 	}
 	source, err := c.Source(ctx)
 	if err != nil {
-		return // it is an error of the installation
+		return // the dry run has reported it
 	}
 	errs := make([]error, len(c.required))
 	var wg sync.WaitGroup
