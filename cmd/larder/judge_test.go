@@ -146,7 +146,11 @@ func (j *judge) run(r engineRun) (output string, status int) {
 		j.broken = true
 		r.start(j.t, j.path, before, &now)
 		j.broken = false
-		if d := now.difference(recorded); j.recorded != nil && d != "" {
+		compared := now
+		if crash.MatchString(strings.Join(now.Says, "\n")) { // how far it got depends on the order of the providers
+			compared.Asks, compared.Wrote = recorded.Asks, recorded.Wrote
+		}
+		if d := compared.difference(recorded); j.recorded != nil && d != "" {
 			j.t.Errorf("%s does something else than the record says: %s", j.engineRelease, d)
 		}
 	case recorded.In != now.In || recorded.Args != now.Args:
