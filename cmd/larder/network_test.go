@@ -132,9 +132,11 @@ func TestEachRequestIsTriedAgain(t *testing.T) {
 	} {
 		t.Run(string(kind), func(t *testing.T) {
 			t.Parallel()
-			garbled := 1
+			garbled, forbidden, short := 1, 1, 1
 			if kind == sourcetest.Archive {
-				garbled = 2 // it may have been damaged in transit
+				garbled = 2   // it may have been damaged in transit
+				forbidden = 2 // a range may be
+				short = 6     // the range states the length of all
 			}
 			for _, test := range []struct {
 				fault string
@@ -148,12 +150,12 @@ func TestEachRequestIsTriedAgain(t *testing.T) {
 				{"times=2 status=429 retryafter=7", 3, ""},
 				{"status=502", 6, ": 502 Bad Gateway (6 tries in "},
 				{"cut=-1 reset", 6, " (6 tries in "},
-				{"status=403", 1, ": 403 Forbidden"},
+				{"status=403", forbidden, ": 403 Forbidden"},
 				{"status=429 retryafter=100000", 1, ": 429 Too Many Requests, retry after 27h46m40s"},
 				{"body=<html>", 1, ": "},
 				{"body={}", garbled, ": "},
 				{"changed", garbled, ": "},
-				{"length=10", garbled, ": "},
+				{"length=10", short, ": "},
 			} {
 				m := newMachine(t, 1, 0)
 				f, err := parseFault(append(strings.Fields(test.fault), path)...)

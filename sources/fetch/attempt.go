@@ -39,6 +39,8 @@ type attempt struct {
 	archive bool                // whether the requests have connections of their own
 	limited bool                // whether each request needs a slot of its host
 	slot    *semaphore.Weighted // that the attempt has, of a host or for a large document; or nil
+	turn    *semaphore.Weighted // that the attempt has, for a large archive; or nil
+	socket  *socket             // of the last request; nil if it isn't known
 
 	limit     int64         // of the size of answers in bytes
 	firstByte time.Duration // the longest wait for an answer, if that is more than the window
@@ -47,9 +49,12 @@ type attempt struct {
 	idle      time.Duration // the longest wait without a byte, if that is less than the window
 	budget    time.Duration // time left for all waits, however much is received
 
-	left   time.Duration // time left in the window
-	got    int           // bytes received in the window
-	waited time.Duration // total time waited
+	left time.Duration // time left in the window
+	got  int           // bytes received in the window
+
+	began  time.Time     // of a measurement, see measure
+	had    int64         // bytes of the archive at that time
+	waited time.Duration // since then, in all
 }
 
 // attemptKey is the key of the *attempt in a context.
@@ -69,7 +74,23 @@ func attemptOf(req *http.Request) *attempt { return req.Context().Value(attemptK
 
 func (a *attempt) stop() {
 	a.release()
+	a.endTurn()
 	a.cancel(nil)
+}
+
+func (a *attempt) endTurn() {
+	if a.turn != nil {
+		a.turn.Release(1)
+		a.turn = nil
+	}
+}
+
+// measure begins to measure the speed at which an archive arrives.
+func (a *attempt) measure(have int64) {
+	a.began, a.had, a.waited = time.Now(), have, 0
+	if a.socket != nil {
+		a.socket.reset()
+	}
 }
 
 func (a *attempt) release() {

@@ -141,19 +141,14 @@ func (d *download) renew(ctx context.Context) bool {
 // request requests the missing bytes once, and keeps those that arrive. After several requests for the rest that
 // brought nothing, it requests the whole archive, and keeps the received part until that begins to arrive.
 func (d *download) request(try *attempt) error {
-	rest := d.have > 0 && d.validator != "" && d.useless < maxUseless
-	before, opts := d.have, d.client.opts
-	try.firstByte, try.limited = opts.FirstByte, true
-	a, err := d.ask(try, rest)
+	rest, before := d.resumes(), d.have
+	try.firstByte, try.limited = d.client.opts.FirstByte, true
+	a, err := d.ask(try)
 	if err == nil {
-		defer a.resp.Body.Close()
-		try.slowly(opts.FirstByte)
-		// Each connection may send nothing for twice as long as the last one that was given up, because servers that
-		// scan an archive may send nothing until the scan is finished.
-		try.idle = d.idle
-		if err = d.receive(try, a); errors.Is(err, errIdle) {
-			d.idle *= 2
-		}
+		err = d.receive(try, a)
+	}
+	if err == nil && d.have < d.total { // this was the beginning
+		err = d.proceed(try, a)
 	}
 	switch {
 	case err == nil, !rest, d.have != before:
@@ -164,20 +159,48 @@ func (d *download) request(try *attempt) error {
 	return err
 }
 
-// ask requests the rest or the whole archive. A server that refuses the request for the rest may have the whole.
-func (d *download) ask(try *attempt, rest bool) (*answer, error) {
-	if rest {
-		a, err := d.get(try, d.url, d.header, fmt.Sprintf("bytes=%d-", d.have))
+// resumes reports whether the next request is for the rest.
+func (d *download) resumes() bool { return d.have > 0 && d.validator != "" && d.useless < maxUseless }
+
+// ask requests the rest, the beginning or the whole archive. The beginning is all of most archives, and of the others
+// nothing arrives in vain if the rest comes over several connections. A server that refuses the request for a range may
+// have the whole.
+func (d *download) ask(try *attempt) (*answer, error) {
+	span, alone := "", d.alone
+	switch {
+	case d.resumes():
+		span = fmt.Sprintf("bytes=%d-", d.have)
+	case d.have == 0 && !d.alone && (d.from.Size == 0 || d.from.Size > beginning):
+		span, d.alone = fmt.Sprintf("bytes=0-%d", beginning-1), true // if it fails, a server may be better at the whole
+	}
+	if span != "" {
+		a, err := d.get(try, d.url, d.header, span)
 		if err != nil {
 			return nil, err
 		}
-		status := &StatusError{Code: a.resp.StatusCode}
-		if status.Code == http.StatusOK || status.Code == http.StatusPartialContent || status.Temporary() {
+		if !a.refusesRange(d.have) {
+			d.alone = alone || a.resp.StatusCode >= 300
 			return a, nil
 		}
 		drain(a.resp, io.Discard)
 	}
 	return d.get(try, d.url, d.header, "")
+}
+
+// refusesRange reports whether the whole archive should be requested instead of the range from begin on: a range
+// without a validator can't be continued.
+func (a *answer) refusesRange(begin int64) bool {
+	switch status := (&StatusError{Code: a.resp.StatusCode}); {
+	case begin == 0 && a.resp.Header.Get("Content-Encoding") != "": // nothing decodes a range
+		return true
+	case begin == 0 && status.Code == http.StatusPartialContent:
+		_, last, total, err := parseContentRange(a.resp.Header.Get("Content-Range"))
+		return err != nil || last+1 != total && (total < 0 || validator(a.resp) == "")
+	case begin == 0 && (status.Code == http.StatusUnauthorized || status.Code == http.StatusNotFound):
+		return false // nor does it have the whole
+	default:
+		return status.Code != http.StatusOK && status.Code != http.StatusPartialContent && !status.Temporary()
+	}
 }
 
 // get requests the archive, or a range of it. It leaves compression to the transport, as engines do.
@@ -193,13 +216,33 @@ func (d *download) get(try *attempt, u *url.URL, header http.Header, span string
 	return d.client.follow(try, header, Request{Plain: true}) // archives have checksums
 }
 
-// receive keeps the bytes of an answer.
+// receive keeps the bytes of an answer. Each connection may send nothing for twice as long as the last one that was
+// given up, because servers that scan an archive may send nothing until the scan is finished.
 func (d *download) receive(try *attempt, a *answer) error {
+	defer a.resp.Body.Close()
+	try.slowly(d.client.opts.FirstByte)
+	try.idle = d.idle
+	err := d.keep(try, a)
+	if errors.Is(err, errIdle) {
+		d.idle *= 2
+	}
+	return err
+}
+
+// keep is receive within the limits.
+func (d *download) keep(try *attempt, a *answer) error {
 	whole, total := a.resp.StatusCode == http.StatusOK, a.resp.ContentLength
 	if !whole {
-		var err error
-		if _, total, err = d.checkRange(a, d.have, -1); err != nil {
+		end := int64(-1)
+		if d.have == 0 { // the beginning; begin compares its total
+			end, d.total = beginning, -1
+		}
+		length, all, err := d.checkRange(a, d.have, end)
+		if err != nil {
 			return err
+		}
+		if total = all; d.have == 0 {
+			a.until = length
 		}
 	}
 	n, err := io.ReadFull(a.resp.Body, d.buf)
@@ -265,9 +308,9 @@ func (d *download) restart(validator string) error {
 // copy writes n bytes of the buffer to the stage, and then the rest of the answer. The error is that of the last read.
 // If the connection is slow, the rest may arrive in parts.
 func (d *download) copy(try *attempt, a *answer, n int, err error) error {
-	most, began, had := d.total, time.Now(), d.have
-	try.waited = 0
-	if most < 0 {
+	until := cmp.Or(a.until, d.total)
+	most := until
+	if try.measure(d.have); most < 0 {
 		most = maxArchive
 	}
 	if a.resp.Uncompressed {
@@ -281,14 +324,16 @@ func (d *download) copy(try *attempt, a *answer, n int, err error) error {
 			return err
 		}
 		switch {
-		case isEnd(err) && d.have < d.total:
+		case isEnd(err) && d.have < until:
 			return broken{fmt.Errorf("cut after %d of %d bytes", d.have, d.total)}
 		case isEnd(err):
 			return nil
 		case err != nil:
 			return err
 		}
-		if rate := d.slow(began, had, try, a); rate > 0 {
+		rate := d.slow(try, a)
+		soon := float64(a.until-d.have) <= rate*minPartTime.Seconds() // for the end of the beginning; see proceed
+		if rate > 0 && !(a.until > 0 && soon) && d.hasRoom(a) {
 			if all, err := d.inParts(try.ctx, a, rate); all || err != nil {
 				return err
 			}

@@ -228,13 +228,13 @@ func TestDownloadOfChangingArchive(t *testing.T) {
 func TestDownloadsThatFail(t *testing.T) {
 	for _, test := range []failure{
 		{"not found", http.NotFound, 0, nil, "404 Not Found", 1},
-		{"forbidden", func(rw http.ResponseWriter, _ *http.Request) { rw.WriteHeader(403) }, 0, nil, "403 Forbidden", 1},
+		{"forbidden", func(rw http.ResponseWriter, _ *http.Request) { rw.WriteHeader(403) }, 0, nil, "403 Forbidden", 2},
 		{"broken", func(rw http.ResponseWriter, _ *http.Request) { rw.WriteHeader(500) }, 0, nil, "500", 2},
 		{"other size", serve(archive, "", time.Time{}), 5, nil, "1048576 bytes, expected 5", 1},
 		{"empty", serve(nil, "", time.Time{}), 5, nil, "an empty answer instead of an archive", 1},
 		{"longer than expected", endless, 5, fetch.ErrTooLarge, "more than 5 bytes", 1},
 		{"enormous", func(rw http.ResponseWriter, _ *http.Request) { rw.Header().Set("Content-Length", "99999999999") }, 0, fetch.ErrTooLarge, "too large", 1},
-		{"gzip bomb", gzipBomb, 5, fetch.ErrTooLarge, "more than 5 bytes", 1},
+		{"gzip bomb", gzipBomb, 5, fetch.ErrTooLarge, "more than 5 bytes", 2},
 		{"range that was not requested", func(rw http.ResponseWriter, _ *http.Request) { rw.WriteHeader(206) }, 0, nil, "invalid Content-Range", 2},
 		{"redirect loop", redirectTo("/"), 0, nil, "more than 10 redirects", 11},
 		{"error in JSON", serve([]byte(`{"errors":[{"message":"no license"}]}`), "", time.Time{}), 0, nil, `the message "no license"`, 1},

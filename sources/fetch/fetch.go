@@ -60,7 +60,7 @@ type Options struct {
 	DownloadTries int           // for an archive, consecutive ones without progress; 0 means 6
 	Timeout       time.Duration // for an answer to begin, and then to continue; 0 means 15 s
 	FirstByte     time.Duration // for an archive to begin after the request; 0 means 3 minutes
-	PerHost       int           // concurrent downloads of archives from one host; 0 means 16
+	PerHost       int           // concurrent downloads of archives from one host; 0 means 48
 	Offline       bool          // every request fails with sources.ErrOffline
 
 	MaxPause time.Duration // requests fail if they had to wait longer for an unavailable host; 0 means that they wait

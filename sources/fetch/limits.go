@@ -7,7 +7,7 @@ const (
 	defaultTries     = 6 // consecutive, without progress
 	defaultTimeout   = 15 * time.Second
 	defaultFirstByte = 3 * time.Minute // for servers that fetch the whole archive from elsewhere before they answer
-	defaultPerHost   = 16              // concurrent downloads of archives from one host
+	defaultPerHost   = 48              // concurrent downloads of archives from one host
 	defaultRedirects = 10
 	defaultLimit     = 1 << 20 // bytes of a document
 
@@ -86,11 +86,14 @@ const (
 
 // Downloads over several connections.
 const (
-	trial   = 200 * time.Millisecond // the period over which the speed is measured
-	minRest = time.Second            // the remaining download time that justifies more connections
+	trial   = 100 * time.Millisecond // the shortest period over which the speed is measured
+	minRest = time.Second / 2        // the remaining download time that justifies more connections
 
 	maxConnections = 16                 // for one archive, and parts in the spool or being downloaded
 	leastFree      = maxConnections / 2 // that the host must permit in addition
+	maxTurns       = 2                  // large archives that arrive from a host at the same time
+	maxTurn        = 20 * time.Second   // how long others wait for that; addresses are valid for at least 30 seconds
+	beginning      = 6 << 20            // bytes, of the first request for an archive: most are smaller
 	minPart        = 1 << 20            // bytes
 	maxPart        = 4 << 20            // bytes
 	partTime       = time.Second / 4    // time to download one part; an interruption loses that much

@@ -185,7 +185,7 @@ func TestCompressedBombs(t *testing.T) {
 	})
 	var s discarding
 	err := w.client.Download(t.Context(), fetch.Archive{URL: w.URL + "/x.zip"}, &s)
-	sourcetest.Expect(t, errors.Is(err, fetch.ErrTooLarge) && s.n <= 513<<20 && w.requests.Load() == 1, "%v after %d bytes and %d requests", err, s.n, w.requests.Load())
+	sourcetest.Expect(t, errors.Is(err, fetch.ErrTooLarge) && s.n <= 513<<20 && w.requests.Load() == 2, "%v after %d bytes and %d requests", err, s.n, w.requests.Load())
 }
 
 // A discarding stage counts bytes and keeps none.

@@ -16,23 +16,73 @@ import (
 	"github.com/larder-cli/larder/sources"
 )
 
-// slow returns the speed of the connection in bytes a second if more connections are possible and worth it, and
-// otherwise 0. They are if Larder waits for the server rather than for the disk, much is left, and other archives leave
-// enough connections. The connection has delivered the bytes after had since it began.
-func (d *download) slow(began time.Time, had int64, try *attempt, a *answer) float64 {
-	took := time.Since(began)
-	if d.alone || took < trial {
+// proceed downloads what follows the beginning of an archive, which the answer has brought. Few large archives of a
+// host arrive at the same time, with all of its connections, so that the first ones are complete, and can be unpacked,
+// while others wait.
+func (d *download) proceed(try *attempt, a *answer) error {
+	if rate := d.slow(try, a); d.isLarge(a) {
+		d.client.host(a.at).takeTurn(try)
+		if rate > 0 && d.hasRoom(a) {
+			if all, err := d.inParts(try.ctx, a, rate); all || err != nil {
+				return err
+			}
+			try.endTurn() // others don't wait for a single connection
+		}
+	}
+	a, err := d.ask(try)
+	if err == nil {
+		err = d.receive(try, a)
+	}
+	return err
+}
+
+// takeTurn waits until few other large archives of the host are arriving, but not for so long that the address of the
+// archive becomes invalid. While it waits, others use the slot of the attempt.
+func (h *host) takeTurn(try *attempt) {
+	try.release()
+	ctx, cancel := context.WithTimeout(try.ctx, maxTurn)
+	defer cancel()
+	if h.turns.Acquire(ctx, 1) == nil {
+		try.turn = h.turns
+	}
+	if h.slots.Acquire(try.ctx, 1) == nil {
+		try.slot = h.slots
+	}
+}
+
+// isLarge reports whether so much of an archive is left that several connections may be worth it, if the server permits
+// requests for parts.
+func (d *download) isLarge(a *answer) bool {
+	ranges := a.resp.StatusCode == http.StatusPartialContent || a.resp.Header.Get("Accept-Ranges") == "bytes"
+	return !d.alone && ranges && d.validator != "" && d.total-d.have > 2*maxPart
+}
+
+// slow returns the speed of the connection in bytes a second if Larder waits for the server, rather than for the disk
+// or for a processor, so that more connections are worth it. Otherwise it returns 0.
+func (d *download) slow(try *attempt, a *answer) float64 {
+	took := time.Since(try.began)
+	if took < trial || !d.isLarge(a) {
 		return 0
 	}
-	rate, rest := float64(d.have-had)/took.Seconds(), d.total-d.have
-	ranges := a.resp.StatusCode == http.StatusPartialContent || a.resp.Header.Get("Accept-Ranges") == "bytes"
-	worth := try.waited > took/2 && rest > 2*maxPart && float64(rest) > rate*minRest.Seconds()
-	host := d.client.host(a.at)
-	if !ranges || d.validator == "" || !worth || host.recent() || !host.slots.TryAcquire(leastFree) {
+	starved := try.waited > took/2
+	if try.socket != nil {
+		starved = try.socket.starved()
+	}
+	rate := float64(d.have-try.had) / took.Seconds()
+	if !starved || float64(d.total-d.have) <= rate*minRest.Seconds() {
 		return 0
+	}
+	return rate
+}
+
+// hasRoom reports whether other archives leave enough connections.
+func (d *download) hasRoom(a *answer) bool {
+	host := d.client.host(a.at)
+	if host.recent() || !host.slots.TryAcquire(leastFree) {
+		return false
 	}
 	host.slots.Release(leastFree)
-	return rate
+	return true
 }
 
 // A parts downloads the rest of an archive over several connections at once. Parts arrive in any order, so they go
@@ -46,8 +96,8 @@ type parts struct {
 	within time.Duration // for a request; a slower connection is replaced by another one
 }
 
-// inParts continues a download over several connections, and reports whether they brought all of it. The answer brings
-// the rest of the archive at this rate in bytes a second, more slowly than several connections may. It waits until
+// inParts continues a download over several connections, and reports whether they brought all of it. The answer has
+// brought the archive so far at this rate in bytes a second, more slowly than several connections may. It waits until
 // another connection has brought some bytes: the server may not permit that.
 func (d *download) inParts(ctx context.Context, a *answer, rate float64) (all bool, err error) {
 	d.alone = true // if this fails, whatever the reason, a single connection needs less of the server

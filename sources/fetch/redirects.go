@@ -19,6 +19,7 @@ type answer struct {
 	resp   *http.Response
 	at     *url.URL    // the URL that answered
 	header http.Header // of the last request, as it may be sent again
+	until  int64       // where in an archive its beginning ends; 0 for another answer
 }
 
 // follow sends a GET request of an attempt to its URL, in which each redirect is a request of its own. The Request says

@@ -22,11 +22,11 @@ func TestDownloadResumesEarlierDownload(t *testing.T) {
 		asked     string // the Range header
 		resets    int
 	}{
-		{"nothing kept", nil, "", "", 0},
+		{"nothing kept", nil, "", beginning, 0},
 		{"half", archive[:half], `"a"`, "bytes=524288-", 0},
 		{"half of another archive", other, `"b"`, "bytes=524288-", 1},
-		{"no validator", other, "", "", 1},
-		{"invalid validator", other, "\"a\n\"", "", 1},
+		{"no validator", other, "", beginning, 1},
+		{"invalid validator", other, "\"a\n\"", beginning, 1},
 		{"all of it", archive, `"a"`, "bytes=1048576-", 1},
 	} {
 		t.Run(test.name, func(t *testing.T) {

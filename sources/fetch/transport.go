@@ -60,6 +60,14 @@ func newTransports(opts Options) map[bool]http.RoundTripper {
 	archives.Protocols.SetHTTP1(true)
 	archives.TLSClientConfig.NextProtos = []string{"http/1.1"} // so that servers that support only HTTP/2 report that
 	archives.ReadBufferSize = bufferSize
+	dial := archives.DialContext
+	archives.DialContext = func(ctx context.Context, network, address string) (net.Conn, error) {
+		conn, err := dial(ctx, network, address)
+		if err != nil {
+			return nil, err
+		}
+		return &socket{Conn: conn}, nil
+	}
 	return map[bool]http.RoundTripper{false: documents, true: archives}
 }
 
@@ -151,6 +159,7 @@ func newOwnTransport(like *http.Transport, o HostOptions, u *url.URL) *http.Tran
 type host struct {
 	name  sources.Host        // empty if nothing can be configured for the host
 	slots *semaphore.Weighted // for the archives being downloaded
+	turns *semaphore.Weighted // for the large ones
 	asks  atomic.Bool         // requests a client certificate, but none is configured
 
 	answered atomic.Bool // a request, whatever the answer was
@@ -177,6 +186,7 @@ func (c *Client) host(u *url.URL) *host {
 	h, ok := c.hosts[key]
 	if !ok {
 		h = &host{slots: semaphore.NewWeighted(int64(c.opts.PerHost)), own: map[bool]*http.Transport{}}
+		h.turns = semaphore.NewWeighted(maxTurns)
 		h.name, _ = sources.ParsePunycodeHost(key)
 		h.options = c.opts.Hosts[h.name]
 		h.opened, h.open = context.WithCancel(context.Background())
@@ -192,6 +202,9 @@ func (c *Client) opening(req *http.Request, next http.RoundTripper) (*http.Respo
 	h := c.host(req.URL)
 	switch {
 	case attemptOf(req).archive:
+		a := attemptOf(req)
+		trace := &httptrace.ClientTrace{GotConn: func(got httptrace.GotConnInfo) { a.socket = socketOf(got.Conn) }}
+		req = req.WithContext(httptrace.WithClientTrace(req.Context(), trace))
 	case h.opening.Swap(true):
 		select {
 		case <-h.opened.Done():
@@ -204,6 +217,39 @@ func (c *Client) opening(req *http.Request, next http.RoundTripper) (*http.Respo
 		req = req.WithContext(httptrace.WithClientTrace(req.Context(), trace))
 	}
 	return next.RoundTrip(req)
+}
+
+// A socket is a connection that counts how often less could be read from it than was wanted: then nothing else had
+// arrived. A clock would take waiting for a processor for waiting for the server.
+type socket struct {
+	net.Conn
+	reads, short atomic.Int64
+}
+
+// Read implements [net.Conn].
+func (s *socket) Read(p []byte) (int, error) {
+	n, err := s.Conn.Read(p)
+	if s.reads.Add(1); n < len(p) {
+		s.short.Add(1)
+	}
+	return n, err
+}
+
+func (s *socket) reset() {
+	s.reads.Store(0)
+	s.short.Store(0)
+}
+
+// starved reports whether what had arrived was often read before more did.
+func (s *socket) starved() bool { return 4*s.short.Load() > s.reads.Load() }
+
+// socketOf returns the socket of a connection, or nil if it isn't known.
+func socketOf(conn net.Conn) *socket {
+	if over, ok := conn.(*tls.Conn); ok {
+		conn = over.NetConn()
+	}
+	s, _ := conn.(*socket)
+	return s
 }
 
 // limiting is the link that limits the archives being downloaded from one host. A request waits for a slot at its host,
