@@ -194,8 +194,9 @@ func (a *answer) refusesRange(begin int64) bool {
 	case begin == 0 && a.resp.Header.Get("Content-Encoding") != "": // nothing decodes a range
 		return true
 	case begin == 0 && status.Code == http.StatusPartialContent:
-		_, last, total, err := parseContentRange(a.resp.Header.Get("Content-Range"))
-		return err != nil || last+1 != total && (total < 0 || validator(a.resp) == "")
+		first, last, total, err := parseContentRange(a.resp.Header.Get("Content-Range"))
+		other := err != nil || first > 0 || last >= beginning
+		return other || last+1 != total && (total < 0 || validator(a.resp) == "")
 	case begin == 0 && (status.Code == http.StatusUnauthorized || status.Code == http.StatusNotFound):
 		return false // nor does it have the whole
 	default:

@@ -149,6 +149,11 @@ func TestServersWithoutTheBeginning(t *testing.T) {
 			rw.WriteHeader(http.StatusPartialContent)
 			_, _ = rw.Write(large[:100])
 		},
+		"too much": func(rw http.ResponseWriter, _ *http.Request) {
+			rw.Header().Set("Content-Range", fmt.Sprintf("bytes 0-%d/%[1]d", len(large)-1))
+			rw.WriteHeader(http.StatusPartialContent)
+			_, _ = rw.Write(large)
+		},
 		"compressed": func(rw http.ResponseWriter, _ *http.Request) {
 			rw.Header().Set("Content-Encoding", "gzip")
 			_, _ = rw.Write(large[:100])
