@@ -12,7 +12,7 @@ import (
 	"strings"
 )
 
-// A compared is a row of the table that writeComparisons writes.
+// A compared is a row of the table that comparisons returns.
 type compared struct {
 	name   string
 	larder float64    // seconds
@@ -20,7 +20,7 @@ type compared struct {
 }
 
 var comparedRow = regexp.MustCompile(
-	`(?m)^\| ([^|]+) \| ([0-9.]+) s \| (?:× ([0-9.]+))? ?\| (?:× ([0-9.]+))? ?\| \d+ MB \|$`)
+	`(?m)^\| ([^|]+) \| ([0-9.]+) s \| (?:× ([0-9.]+)[^|]*)?\| ?(?:× ([0-9.]+)[^|]*)?\| \d+ MB \|$`)
 
 // readCompared reads the table in a document.
 func readCompared(document string) (rows []compared, err error) {

@@ -145,14 +145,6 @@ func problems(all []growth) (missed []string) {
 	return missed
 }
 
-// times returns how many times as long s took as as.
-func times(s, as sample) string {
-	if s.time == 0 {
-		return ""
-	}
-	return "× " + factor(s.time.Seconds()/as.time.Seconds())
-}
-
 // factor returns a factor with the digits that matter.
 func factor(f float64) string {
 	switch {

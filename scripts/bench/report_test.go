@@ -59,10 +59,32 @@ func TestUnfitResultsAreNotWritten(t *testing.T) {
 func TestLabelsStateMeasuredSizes(t *testing.T) {
 	sourcetest.Equal(t, work{name: "cold", providers: 10, size: 90 * megabyte / 20}.label(), "cold, 10 of 4.5 MB")
 	seen := map[string]bool{}
-	for _, w := range works {
+	for _, w := range append(works, others...) {
 		sourcetest.Expect(t, !seen[w.label()], "two works are called %s", w.label())
 		seen[w.label()] = true
 	}
+}
+
+// A ratio is that of runs in the same round, and an engine may have fewer of them.
+func TestRatiosOfRounds(t *testing.T) {
+	runs := func(seconds ...int64) (all []sample) {
+		for _, s := range seconds {
+			all = append(all, sample{time: time.Duration(s * 1e9), requests: s})
+		}
+		return all
+	}
+	c := comparison{work: work{name: "mirror sync", because: ", because"}}
+	c.samples = [3][]sample{runs(100), runs(2, 4, 1), runs(2, 10, 5)}
+	sourcetest.Equal(t, c.cell(0), "× 50, rounds: 1")
+	sourcetest.Equal(t, c.cell(1), "× 0.40 (0.50)")
+	text := comparisons([]comparison{c})
+	for _, want := range []string{"| 5.0 s | × 50, rounds: 1 | × 0.40 (0.50) |", "| 5 / 100 / 2 |", "0.40 of Larder's time, because."} {
+		sourcetest.Expect(t, strings.Contains(text, want), "no %s in %s", want, text)
+	}
+	document := filepath.Join(t.TempDir(), "page.md")
+	sourcetest.Check(t, os.WriteFile(document, []byte(text), 0o644))
+	rows := sourcetest.Must(readCompared(document))(t)
+	sourcetest.EqualSlices(t, rows, []compared{{c.label(), 5, [2]float64{50, 0.4}}})
 }
 
 // The bars of the chart begin at × 1.

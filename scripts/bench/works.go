@@ -3,10 +3,14 @@
 package main
 
 import (
+	"bytes"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/larder-cli/larder/sources/sourcetest"
@@ -24,15 +28,15 @@ type work struct {
 	together  bool     // run a process for each root module, all at once
 	warm      []string // unless nil, do the work once untimed, then remove these files from each root module
 	does      string   // what of commands; empty means install
-	platforms []string // empty means this machine's platform
+	platforms []string // of the packages; empty means this machine's platform
+	reflinks  bool     // everything is on a file system with reflinks
+	because   string   // why tofu may be faster, after a comma
 }
 
 // commands are the arguments of the engines and of larder for what works do. MIRROR stands for a directory, and a flag
 // without a value for one with each platform.
 var commands = map[string][2]string{
 	"":       {"init -input=false -no-color", "install --quiet"},
-	"exec":   {"init -input=false -no-color", "exec -- terraform init -input=false -no-color"},
-	"lock":   {"providers lock -platform=", "lock --quiet --platform="},
 	"mirror": {"providers mirror -platform= MIRROR", "mirror sync MIRROR --quiet --platform="},
 }
 
@@ -60,10 +64,10 @@ func (w work) label() string {
 	return fmt.Sprintf("%s, %d of %.3g MB", w.name, w.providers, float64(w.size)/megabyte)
 }
 
-// Platforms for lock files and mirrors.
+// Platforms: this machine's, and two with another one.
 var (
-	two  = []string{"darwin_arm64", "linux_amd64"}
-	four = []string{"darwin_arm64", "linux_amd64", "linux_arm64", "windows_amd64"}
+	own = runtime.GOOS + "_" + runtime.GOARCH
+	two = []string{own, "windows_arm64"}
 )
 
 // flags returns a flag for each value.
@@ -84,59 +88,46 @@ const (
 	rate      = 25_000_000 // in bytes a second, for each connection
 )
 
-// What is removed before a warm work.
-var (
-	nothing   = []string{}
-	installed = []string{".terraform"}
-	andLocked = []string{".terraform", ".terraform.lock.hcl"}
+// What warm works remove.
+const (
+	dataDir  = ".terraform"
+	lockFile = ".terraform.lock.hcl"
 )
 
+// works are those of docs/performance.md.
 var works = []work{
 	{name: "cold, direct", providers: 1, size: 700 * megabyte},
-	{name: "cold, direct", providers: 10, size: 90 * megabyte},
-	{name: "cold, packed mirror", providers: 10, size: 90 * megabyte, method: "packed"},
-	{name: "cold, unpacked mirror", providers: 10, size: 90 * megabyte, method: "unpacked"},
-	{name: "cold, network mirror", providers: 10, size: 90 * megabyte, method: "network"},
+	ten(work{name: "cold, direct"}),
 	{name: "cold, direct", providers: 40, size: megabyte},
-
-	{name: "far, direct", providers: 1, size: 700 * megabyte, far: true},
-	{name: "far, direct", providers: 10, size: 90 * megabyte, far: true},
+	ten(work{name: "cold, empty plugin cache", cache: true}),
+	ten(work{
+		name: "cold, unpacked mirror", method: "unpacked",
+		because: ", because packages have to outlive the mirror: Larder copies them, but OpenTofu links to the mirror",
+	}),
+	ten(work{name: "cold, unpacked mirror, reflinks", method: "unpacked", reflinks: true, cache: true}),
+	ten(work{name: "far, direct", far: true}),
 	{name: "far, direct", providers: 40, size: megabyte, far: true},
+	ten(work{
+		name: "mirror sync, 2 platforms", does: "mirror",
+		because: ", because it stores the archives as they arrive: Larder also stores signatures and hashes",
+	}),
+	ten(work{name: "nothing to do", cache: true, warm: []string{}}),
+	ten(work{name: "20 root modules, warm cache", cache: true, roots: 20, warm: []string{dataDir}}),
+}
 
-	{name: "warm cache, lock file", providers: 10, size: 90 * megabyte, cache: true, warm: installed},
-	{name: "warm cache, no lock file", providers: 10, size: 90 * megabyte, cache: true, warm: andLocked},
-	{name: "nothing to do", providers: 10, size: 90 * megabyte, cache: true, warm: nothing},
-	{name: "100 root modules, warm cache", providers: 10, size: 90 * megabyte, cache: true, roots: 100, warm: installed},
-	{name: "8 processes, no cache yet", providers: 10, size: 90 * megabyte, cache: true, roots: 8, together: true},
+// others are those of -all.
+var others = []work{
+	ten(work{name: "cold, packed mirror", method: "packed"}),
+	ten(work{name: "cold, network mirror", method: "network"}),
+	ten(work{name: "warm cache, lock file", cache: true, warm: []string{dataDir}}),
+	ten(work{name: "warm cache, no lock file", cache: true, warm: []string{dataDir, lockFile}}),
+	ten(work{name: "8 processes, no cache yet", cache: true, roots: 8, together: true}),
+}
 
-	{name: "exec -- init, nothing to do", providers: 10, size: megabyte, cache: true, warm: nothing, does: "exec"},
-	{name: "exec -- init, warm cache", providers: 10, size: megabyte, cache: true, warm: installed, does: "exec"},
-	{
-		name: "far, exec -- init, nothing to do", providers: 10, size: megabyte, far: true,
-		cache: true, warm: nothing, does: "exec",
-	},
-
-	{name: "lock, 2 platforms", providers: 10, size: 90 * megabyte, does: "lock", platforms: two},
-	{name: "mirror sync, 2 platforms", providers: 10, size: 90 * megabyte, does: "mirror", platforms: two},
-	{
-		name: "mirror sync again, 2 platforms", providers: 10, size: 90 * megabyte,
-		does: "mirror", platforms: two, warm: nothing,
-	},
-
-	// These packages are small, because terraform downloads all of them for
-	// each root module and platform. With large ones it would take hours.
-	{
-		name: "lock 200 root modules, 4 platforms", providers: 4, size: megabyte, cache: true, roots: 200,
-		does: "lock", platforms: four,
-	},
-	{
-		name: "lock them again, all complete", providers: 4, size: megabyte, cache: true, roots: 200,
-		does: "lock", platforms: four, warm: nothing,
-	},
-	{
-		name: "lock them again, no lock files", providers: 4, size: megabyte, cache: true, roots: 200,
-		does: "lock", platforms: four, warm: andLocked,
-	},
+// ten makes the packages of a work ten of 90 MB for two platforms, which all such works share.
+func ten(w work) work {
+	w.providers, w.size, w.platforms = 10, 90*megabyte, two
+	return w
 }
 
 func (s *scene) providers() []string {
@@ -149,8 +140,15 @@ func (s *scene) providers() []string {
 
 // publish creates the providers, unless an earlier work had the same ones. It
 // sets the distance of their servers, and writes a filesystem mirror if the
-// work requires one.
-func (s *scene) publish() {
+// work requires one. It returns why there is no file system with reflinks.
+func (s *scene) publish() error {
+	s.base = s.Dir
+	if s.work.reflinks {
+		s.base = filepath.Join(s.Dir, "reflinks")
+		if err := s.mount(s.base); err != nil {
+			return err
+		}
+	}
 	stock := fmt.Sprint(s.work.providers, s.work.size, s.work.platforms)
 	if s.worlds[stock] == nil {
 		s.worlds[stock] = sourcetest.New(s)
@@ -165,23 +163,38 @@ func (s *scene) publish() {
 	if s.work.far {
 		s.world.Registry.Line(roundTrip, rate)
 	}
-	mirror := filepath.Join(s.Dir, "mirror-"+s.work.method)
+	mirror := filepath.Join(s.base, "mirror-"+s.work.method)
 	s.method = fmt.Sprintf("filesystem_mirror { path = %q }", mirror)
 	switch s.work.method {
 	case "packed":
 		s.world.WritePacked(mirror)
 	case "unpacked":
-		s.world.WriteUnpacked(mirror)
+		s.world.WriteUnpacked(mirror, "*/"+own)
 	case "network":
 		s.method = fmt.Sprintf("network_mirror { url = %q }", s.world.Mirror.MirrorURL())
 	default:
 		s.method = "direct {}"
 	}
+	syscall.Sync()
+	return nil
 }
 
-func (s *scene) variables(dir string) []string {
+// mount mounts a new file system with reflinks, which requires root, and unmounts it at the end.
+func (s *scene) mount(dir string) error {
+	const script = `mkdir "$1" && truncate -s 8G "$1.image" &&
+		{ mkfs.xfs -q "$1.image" || mkfs.btrfs -q "$1.image"; } && mount "$1.image" "$1"`
+	out, err := exec.Command("sh", "-c", script, "mount", dir).CombinedOutput()
+	if err != nil {
+		return fmt.Errorf("no file system with reflinks: %w: %s", err, bytes.TrimSpace(out))
+	}
+	s.Cleanup(func() { _ = exec.Command("umount", dir).Run() })
+	return nil
+}
+
+// variables returns the environment of a program. Processes of terraform can't share a plugin cache.
+func (s *scene) variables(dir, program string) []string {
 	env := append(s.world.Env(s.method), "HOME="+dir, "PATH="+os.Getenv("PATH"), "TMPDIR="+dir)
-	if s.work.cache {
+	if s.work.cache && !(s.work.together && program == "terraform") {
 		env = append(env, "TF_PLUGIN_CACHE_DIR="+filepath.Join(dir, "cache"))
 	}
 	return env
