@@ -10,7 +10,6 @@ import (
 	"os/user"
 	"path"
 	"path/filepath"
-	"regexp"
 	"runtime"
 	"strings"
 	"sync"
@@ -302,9 +301,7 @@ func (m Machine) isDir(path string) bool {
 }
 
 // replaceable matches what a shell replaces in a path: the home directory of a user, and variables.
-var replaceable = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`^~(?:[\w.-]+)?(?:$|[/\\])|\$(?:\{\w+\}|env:\w+|[A-Za-z_]\w*)|%[A-Za-z_][\w()]*%`)
-})
+var replaceable = sources.Regexp(`^~(?:[\w.-]+)?(?:$|[/\\])|\$(?:\{\w+\}|env:\w+|[A-Za-z_]\w*)|%[A-Za-z_][\w()]*%`)
 
 // CheckPath fails for a path that begins with ~ or contains a variable, if its reader expands neither. Engines take
 // such a path literally, and create a directory named ~. CheckPath accepts URLs, and the name of an existing file

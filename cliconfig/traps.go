@@ -2,7 +2,6 @@ package cliconfig
 
 import (
 	"cmp"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -85,7 +84,7 @@ var knownVariables = strings.Fields(`
 	TF_PASSWORD TF_VERSION TF_API_TOKEN TF_DIR TF_ORGANIZATION TF_HOSTNAME TF_TOKEN_
 `)
 
-var aboutProviders = regexp.MustCompile("PLUGIN|PROVIDER|MIRROR|REGISTRY|CACHE")
+var aboutProviders = sources.Regexp("PLUGIN|PROVIDER|MIRROR|REGISTRY|CACHE")
 
 // leastToGuess is how long a name must be to be taken for the beginning of another one.
 const leastToGuess = 9
@@ -124,7 +123,7 @@ func (c *Config) IgnoredVariables() []IgnoredVariable {
 			all = append(all, IgnoredVariable{name, TokenPrefix + "HOST"})
 		case len(name) >= leastToGuess && meant != "" && upper == name:
 			all = append(all, IgnoredVariable{name, meant})
-		case aboutProviders.MatchString(name):
+		case aboutProviders().MatchString(name):
 			all = append(all, IgnoredVariable{name, ""})
 		}
 	}

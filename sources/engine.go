@@ -1,7 +1,5 @@
 package sources
 
-import "regexp"
-
 // An Engine is the program whose defaults apply.
 type Engine string
 
@@ -13,12 +11,12 @@ const (
 
 // engineName matches the names of the engines' programs, such as those that version
 // managers and CI systems install: terraform1.11.4, tofu_1.12.
-var engineName = regexp.MustCompile(`^(terraform|tofu)(?:[-_]?v?[0-9][0-9A-Za-z.+-]*)?$`)
+var engineName = Regexp(`^(terraform|tofu)(?:[-_]?v?[0-9][0-9A-Za-z.+-]*)?$`)
 
 // EngineOf returns the engine of a program with this name, or "" if the program is not an
 // engine.
 func EngineOf(name string) Engine {
-	match := engineName.FindStringSubmatch(name)
+	match := engineName().FindStringSubmatch(name)
 	if match == nil {
 		return ""
 	}

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"regexp"
 	"strings"
 )
 
@@ -59,13 +58,13 @@ func (e *PackageError) Unwrap() error { return e.Err }
 // part of the reason, but not the URL that answered, which differs between packages.
 func (e *PackageError) Cause() string {
 	if e.Source != "" && errors.Is(e.Err, ErrNoPlatform) {
-		return answered.ReplaceAllString(e.Source, "") + ": " + noPlatform{}.Cause()
+		return answered().ReplaceAllString(e.Source, "") + ": " + noPlatform{}.Cause()
 	}
 	return general(e.Source, e.Err)
 }
 
 // answered matches the URL that answered in the name of a source.
-var answered = regexp.MustCompile(` \(https?://[^)]*\)`)
+var answered = Regexp(` \(https?://[^)]*\)`)
 
 // InPackage makes err a [PackageError] for id, unless err is nil or already
 // names a package.

@@ -5,7 +5,6 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"net/url"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -154,7 +153,7 @@ func lowerEscapes(text string) string {
 }
 
 // passwords are those in URLs, whatever the URL is. Messages may show USER:PASSWORD.
-var passwords = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`(://)[^\s/"'<>@]*:[^\s/"'<>]*@`) })
+var passwords = Regexp(`(://)[^\s/"'<>@]*:[^\s/"'<>]*@`)
 
 // Redact returns text with … in place of secrets and of passwords in URLs. Text may be
 // JSON: names of members remain.

@@ -3,6 +3,8 @@ package credentials
 import (
 	"regexp"
 	"strings"
+
+	"github.com/larder-cli/larder/sources"
 )
 
 // A Login is an entry of a netrc file.
@@ -35,7 +37,7 @@ func (n Netrc) For(hostport string) (user, password string, ok bool) {
 // Libraries for such files, like that of engines, refuse a file for
 // one word that they don't know, and can't read the quotes of curl.
 func ParseNetrc(src string) (all Netrc) {
-	words := netrcWord.FindAllStringSubmatchIndex(src, -1)
+	words := netrcWord().FindAllStringSubmatchIndex(src, -1)
 	next := func() (word string) { // returns "" at the end of the file
 		if len(words) == 0 {
 			return ""
@@ -58,7 +60,7 @@ func ParseNetrc(src string) (all Netrc) {
 		}
 		switch word := next(); {
 		case src[start] == '#': // only here, because a password may begin with #
-			skipTo(lineEnd)
+			skipTo(lineEnd())
 		case word == "machine", word == "default":
 			line, counted = line+strings.Count(src[counted:start], "\n"), start
 			all = append(all, Login{Line: line, Default: word == "default"})
@@ -72,7 +74,7 @@ func ParseNetrc(src string) (all Netrc) {
 		case word == "account":
 			next()
 		case word == "macdef":
-			skipTo(macroEnd)
+			skipTo(macroEnd())
 		}
 	}
 	return all
@@ -81,9 +83,9 @@ func ParseNetrc(src string) (all Netrc) {
 var (
 	// netrcWord is a word, or a text in double quotes as curl allows it. A quote that is not
 	// closed on its line is an ordinary character.
-	netrcWord    = regexp.MustCompile(`"((?:\\.|[^"\\\n])*)"|[^ \t\r\n]+`)
+	netrcWord    = sources.Regexp(`"((?:\\.|[^"\\\n])*)"|[^ \t\r\n]+`)
 	netrcEscapes = strings.NewReplacer(`\n`, "\n", `\r`, "\r", `\t`, "\t", `\\`, `\`, `\`, "")
 
-	lineEnd  = regexp.MustCompile(`\n|$`)
-	macroEnd = regexp.MustCompile(`\n\r*(?:\n|$)|$`) // an empty line
+	lineEnd  = sources.Regexp(`\n|$`)
+	macroEnd = sources.Regexp(`\n\r*(?:\n|$)|$`) // an empty line
 )

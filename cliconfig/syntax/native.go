@@ -3,7 +3,6 @@ package syntax
 import (
 	"bytes"
 	"fmt"
-	"regexp"
 	"strconv"
 	"strings"
 
@@ -91,12 +90,12 @@ func (n native) text(t token.Token) string {
 }
 
 // positioned matches an error of the parser. Errors in lists are nested as text; the cause is last.
-var positioned = regexp.MustCompile(`(?s)^.*At (\d+):(\d+): (.*)$`)
+var positioned = sources.Regexp(`(?s)^.*At (\d+):(\d+): (.*)$`)
 
 // nativeFault converts a parser's error to a readable diagnostic.
 func nativeFault(file string, src []byte, err error) *sources.Diagnostic {
 	at, message := Place{File: file}, err.Error()
-	if m := positioned.FindStringSubmatch(message); m != nil {
+	if m := positioned().FindStringSubmatch(message); m != nil {
 		at.Line, _ = strconv.Atoi(m[1])
 		at.Column, _ = strconv.Atoi(m[2])
 		message = m[3]
@@ -114,17 +113,17 @@ func nativeFault(file string, src []byte, err error) *sources.Diagnostic {
 
 // A line that ends after a label, so that the parser expects its block in the next one, and one that it ignores.
 var (
-	labeled = regexp.MustCompile(`^\s*[\w-]+\s*"[^"]*"\s*$`)
-	ignored = regexp.MustCompile(`^\s*(?:$|#|//)`)
+	labeled = sources.Regexp(`^\s*[\w-]+\s*"[^"]*"\s*$`)
+	ignored = sources.Regexp(`^\s*(?:$|#|//)`)
 )
 
 // labelBefore returns the line and the column of the first label in the lines of labels before a line, or 0.
 func labelBefore(src []byte, line int) (at, column int) {
 	lines := bytes.Split(src, []byte("\n"))
 	for n := min(line-1, len(lines)); n > 0; n-- {
-		if before := lines[n-1]; labeled.Match(before) {
+		if before := lines[n-1]; labeled().Match(before) {
 			at, column = n, bytes.IndexByte(before, '"')+1
-		} else if !ignored.Match(before) {
+		} else if !ignored().Match(before) {
 			break
 		}
 	}

@@ -11,7 +11,6 @@ import (
 	stdjson "encoding/json"
 	"errors"
 	"fmt"
-	"regexp"
 	"strings"
 
 	"github.com/hashicorp/hcl/v2"
@@ -233,7 +232,7 @@ func longNumber(src []byte) bool {
 	return false
 }
 
-var jsonStrings = regexp.MustCompile(`"(?:[^"\\]|\\.)*"`)
+var jsonStrings = sources.Regexp(`"(?:[^"\\]|\\.)*"`)
 
 // NativeFault returns why src, in the native syntax, cannot be parsed, or "" if it can.
 func NativeFault(src []byte) string {
@@ -259,7 +258,7 @@ func jsonFault(src []byte) string {
 	if _, deepest := measureJSON(src, true); deepest > maxDepth {
 		return tooDeep
 	}
-	if longNumber(src) && longNumber(jsonStrings.ReplaceAll(src, nil)) {
+	if longNumber(src) && longNumber(jsonStrings().ReplaceAll(src, nil)) {
 		return tooHigh
 	}
 	return ""

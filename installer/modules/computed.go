@@ -5,7 +5,6 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
-	"regexp"
 	"strings"
 	"sync"
 
@@ -354,8 +353,8 @@ var functions = sync.OnceValue(func() map[string]function.Function {
 
 // wide is a format that makes a text longer, and pattern a text that replace takes as a regular expression.
 var (
-	wide    = regexp.MustCompile(`%[^%a-zA-Z]*\d{3}`)
-	pattern = regexp.MustCompile(`(?s)^/.*/$`)
+	wide    = sources.Regexp(`%[^%a-zA-Z]*\d{3}`)
+	pattern = sources.Regexp(`(?s)^/.*/$`)
 )
 
 // bounded returns a function that takes and returns only small values.
@@ -364,7 +363,7 @@ func bounded(f function.Function) function.Function {
 		Params: f.Params(), VarParam: f.VarParam(),
 		Type: func(args []cty.Value) (cty.Type, error) {
 			for _, arg := range args {
-				if text, _ := primitive(arg); !small(arg) || wide.MatchString(text) || pattern.MatchString(text) {
+				if text, _ := primitive(arg); !small(arg) || wide().MatchString(text) || pattern().MatchString(text) {
 					return cty.NilType, errors.New("not computed here")
 				}
 			}

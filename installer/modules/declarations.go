@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/hclsyntax"
@@ -127,8 +128,13 @@ var (
 		"override_ephemeral")
 )
 
-// schema returns a schema of blocks, each with its type and a word for each label, and of arguments such as =version.
-func schema(headers ...string) *hcl.BodySchema {
+// schema returns a function that makes, on first use, a schema of blocks, each with its type and a word for each label,
+// and of arguments such as =version.
+func schema(headers ...string) func() *hcl.BodySchema {
+	return sync.OnceValue(func() *hcl.BodySchema { return schemaOf(headers) })
+}
+
+func schemaOf(headers []string) *hcl.BodySchema {
 	var s hcl.BodySchema
 	for _, header := range headers {
 		if name, ok := strings.CutPrefix(header, "="); ok {
@@ -142,8 +148,8 @@ func schema(headers ...string) *hcl.BodySchema {
 }
 
 // all returns the contents of body. What the schema doesn't describe is an error.
-func (d *declarations) all(body hcl.Body, schema *hcl.BodySchema) *hcl.BodyContent {
-	content, diags := body.Content(schema)
+func (d *declarations) all(body hcl.Body, schema func() *hcl.BodySchema) *hcl.BodyContent {
+	content, diags := body.Content(schema())
 	for _, diag := range diags {
 		if strings.HasPrefix(diag.Summary, "Unsupported ") || strings.HasPrefix(diag.Summary, "Extraneous ") {
 			what, hint, _ := strings.Cut(strings.TrimSuffix(diag.Detail, "."), ". ")
@@ -155,7 +161,7 @@ func (d *declarations) all(body hcl.Body, schema *hcl.BodySchema) *hcl.BodyConte
 
 // some returns the blocks and arguments of body that headers describe, as for [schema], and skips others.
 func (d *declarations) some(body hcl.Body, headers ...string) *hcl.BodyContent {
-	content, _, diags := body.PartialContent(schema(headers...))
+	content, _, diags := body.PartialContent(schemaOf(headers))
 	return d.valid(content, diags)
 }
 

@@ -11,7 +11,6 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
-	"sync"
 
 	"github.com/larder-cli/larder/installer/hclfile"
 	"github.com/larder-cli/larder/sources"
@@ -71,7 +70,7 @@ func (w *walk) readManifest() {
 }
 
 // anyLater is a constraint that allows all later versions of a module, but not of a provider.
-var anyLater = lazily(`~>(\s*\d+\s*(?:,|$))`)
+var anyLater = sources.Regexp(`~>(\s*\d+\s*(?:,|$))`)
 
 // allows reports whether version satisfies constraint. It returns true for a
 // constraint that it cannot parse, because the engine has installed the module.
@@ -84,25 +83,23 @@ func allows(constraint, version string) bool {
 	return err == nil && c.Allow(v)
 }
 
-// lazily compiles a regular expression on first use, because few commands use these.
-func lazily(expr string) func() *regexp.Regexp {
-	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(expr) })
-}
-
 // shorthands are the addresses that engines expand, with their expansions.
 var shorthands = []struct {
 	form func() *regexp.Regexp
 	full string
 }{
-	{lazily(`^(?:git::)?github\.com/([^/]+)/([^/]+?)(?:\.git)?(?:/(.*))?$`), "git::https://github.com/$1/$2.git//$3"},
-	{lazily(`^(?:git::)?bitbucket\.org/(.+?)(?:\.git)?$`), "git::https://bitbucket.org/$1.git"},
-	{lazily(`^(?:git::)?([^@/:]+@[^/:]+):/?(.+)$`), "git::ssh://$1/$2"},
-	{lazily(`^([a-z0-9]+::)?(/.*)$`), "${1}file://$2"},
+	{
+		sources.Regexp(`^(?:git::)?github\.com/([^/]+)/([^/]+?)(?:\.git)?(?:/(.*))?$`),
+		"git::https://github.com/$1/$2.git//$3",
+	},
+	{sources.Regexp(`^(?:git::)?bitbucket\.org/(.+?)(?:\.git)?$`), "git::https://bitbucket.org/$1.git"},
+	{sources.Regexp(`^(?:git::)?([^@/:]+@[^/:]+):/?(.+)$`), "git::ssh://$1/$2"},
+	{sources.Regexp(`^([a-z0-9]+::)?(/.*)$`), "${1}file://$2"},
 }
 
 var (
-	registrySource = lazily(`^(?:([^/]+)/)?((?:[0-9A-Za-z](?:[0-9A-Za-z_-]*[0-9A-Za-z])?/){2}[0-9a-z]+)$`)
-	schemeSource   = lazily(`^(?:[a-z0-9]+::)?[a-z0-9+.-]+://`)
+	registrySource = sources.Regexp(`^(?:([^/]+)/)?((?:[0-9A-Za-z](?:[0-9A-Za-z_-]*[0-9A-Za-z])?/){2}[0-9a-z]+)$`)
+	schemeSource   = sources.Regexp(`^(?:[a-z0-9]+::)?[a-z0-9+.-]+://`)
 )
 
 // normalSource returns a module source in a form that is the same for what the manifest has for it.

@@ -262,7 +262,7 @@ func (r recorded) configuration() string {
 
 // recordedForm is the form of an address, with [] for each key: the modules, the provider, which
 // has only a type before Terraform 0.13, and the alias with its key.
-var recordedForm = lazily(`^(?:\.module\.[^.[]+)*\.provider(?:\.([^.[]+)|\[\])(?:\.[^.[]+(\[\])?)?$`)
+var recordedForm = sources.Regexp(`^(?:\.module\.[^.[]+)*\.provider(?:\.([^.[]+)|\[\])(?:\.[^.[]+(\[\])?)?$`)
 
 // provider returns the provider in the address.
 func (r recorded) provider(e sources.Engine) (sources.Provider, error) {

@@ -26,7 +26,6 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -75,11 +74,11 @@ func Open(ctx context.Context, at Location, opts Options) (b *Bucket, err error)
 		}
 		region = cmp.Or(s3utils.GetRegionFromURL(*b.endpoint), region)
 	}
-	if !validRegion.MatchString(region) {
+	if !validRegion().MatchString(region) {
 		return nil, sources.WithHint(fmt.Errorf("%q is not the name of a region", region), "name one such as eu-central-1")
 	}
 	other, err := b.enter(ctx, region)
-	if err != nil && other != region && validRegion.MatchString(other) {
+	if err != nil && other != region && validRegion().MatchString(other) {
 		_, err = b.enter(ctx, other)
 	}
 	return b, err
@@ -87,7 +86,7 @@ func Open(ctx context.Context, at Location, opts Options) (b *Bucket, err error)
 
 // validRegion matches what may be the name of a region. With others, a server could choose the host that gets the next
 // request.
-var validRegion = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9-]{0,62}$`)
+var validRegion = sources.Regexp(`^[A-Za-z0-9][A-Za-z0-9-]{0,62}$`)
 
 // enter makes the client sign the requests to the bucket in a region, and sends one. If that fails, it returns the
 // region in which the bucket is, if the store states it.

@@ -8,7 +8,6 @@ import (
 	"io"
 	"net/http"
 	"net/url"
-	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -427,11 +426,11 @@ func validator(resp *http.Response) string {
 }
 
 // contentRange matches "bytes FIRST-LAST/TOTAL".
-var contentRange = regexp.MustCompile(`^bytes (\d{1,18})-(\d{1,18})/(\d{1,18}|\*)$`)
+var contentRange = sources.Regexp(`^bytes (\d{1,18})-(\d{1,18})/(\d{1,18}|\*)$`)
 
 // parseContentRange parses the header. The total is -1 if it is given as *.
 func parseContentRange(s string) (first, last, total int64, err error) {
-	match := contentRange.FindStringSubmatch(s)
+	match := contentRange().FindStringSubmatch(s)
 	if match == nil {
 		return 0, 0, 0, fmt.Errorf("invalid Content-Range %.80q", s)
 	}

@@ -11,11 +11,9 @@ import (
 	"mime"
 	"net/http"
 	"net/url"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/larder-cli/larder/sources"
@@ -190,7 +188,7 @@ func said(body []byte, resp *http.Response, secrets []string) string {
 }
 
 // queries are those of URLs in a text. They may hold signatures and tokens.
-var queries = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`(/[^\s?"'<>]*)\?[^\s"'<>]*`) })
+var queries = sources.Regexp(`(/[^\s?"'<>]*)\?[^\s"'<>]*`)
 
 func withoutQueries(text string) string { return queries().ReplaceAllString(text, "$1?…") }
 

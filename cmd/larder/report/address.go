@@ -1,9 +1,7 @@
 package report
 
 import (
-	"regexp"
 	"strings"
-	"sync"
 
 	"github.com/larder-cli/larder/sources"
 )
@@ -51,9 +49,7 @@ func (o *Output) Package(id sources.PackageID) string {
 
 // hosted are addresses on a default registry in a text, and what is in front of them: a URL or a path is none.
 // With a slash at the end, they are part of a longer text. Text in double quotes is that of a file, or goes into one.
-var hosted = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`(^|[\s('=])(registry\.terraform\.io|registry\.opentofu\.org)/([0-9a-z_-]+/[0-9a-z_-]+)/?`)
-})
+var hosted = sources.Regexp(`(^|[\s('=])(registry\.terraform\.io|registry\.opentofu\.org)/([0-9a-z_-]+/[0-9a-z_-]+)/?`)
 
 // address leaves the default registry out of the addresses in a text.
 func (o *Output) address(text string) string {

@@ -12,7 +12,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -233,7 +232,7 @@ func (o *Output) Hint(format string, args ...any) {
 func (o *Output) Repeat(flags ...string) { o.flags = strings.Join(flags, " ") }
 
 // ofFamily matches commands in the hints of packages that don't know the flags of the run.
-var ofFamily = regexp.MustCompile(`\blarder (bundle|cache|mirror) `)
+var ofFamily = sources.Regexp(`\blarder (bundle|cache|mirror) `)
 
 // pasteable returns hints with the flags of the run in their commands.
 func (o *Output) pasteable(hints ...string) []string {
@@ -242,7 +241,7 @@ func (o *Output) pasteable(hints ...string) []string {
 	}
 	hints = slices.Clone(hints)
 	for i, hint := range hints {
-		hints[i] = ofFamily.ReplaceAllString(hint, "larder "+strings.ReplaceAll(o.flags, "$", "$$")+" $1 ")
+		hints[i] = ofFamily().ReplaceAllString(hint, "larder "+strings.ReplaceAll(o.flags, "$", "$$")+" $1 ")
 	}
 	return hints
 }

@@ -3,7 +3,6 @@ package report
 import (
 	"cmp"
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -56,7 +55,7 @@ const ChangedSince = "changed since it was verified"
 
 // withoutKey returns the text of As without the ID of the key.
 func withoutKey(text string) string {
-	return keyID.ReplaceAllStringFunc(text, func(found string) string {
+	return keyID().ReplaceAllStringFunc(text, func(found string) string {
 		if strings.HasSuffix(found, " from") {
 			return ", key from"
 		}
@@ -64,7 +63,7 @@ func withoutKey(text string) string {
 	})
 }
 
-var keyID = regexp.MustCompile(`, key [0-9A-F]{16}\b( from)?`)
+var keyID = sources.Regexp(`, key [0-9A-F]{16}\b( from)?`)
 
 // Long returns the fingerprint of the key, and where it came from.
 func (s Signature) Long() string {

@@ -11,7 +11,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -162,7 +161,7 @@ func (s *Site) VersionOf(
 }
 
 // versionLine is what engines print that have no JSON.
-var versionLine = regexp.MustCompile(`(?m)^(?:Terraform|OpenTofu) v(\S+)`)
+var versionLine = sources.Regexp(`(?m)^(?:Terraform|OpenTofu) v(\S+)`)
 
 // parseVersion reads the output of an engine.
 func parseVersion(out []byte) (v sources.Version, platform string, ok bool) {
@@ -172,7 +171,7 @@ func parseVersion(out []byte) (v sources.Version, platform string, ok bool) {
 	}
 	if json.Unmarshal(out, &answer) != nil {
 		answer.Version = ""
-		if m := versionLine.FindSubmatch(out); m != nil {
+		if m := versionLine().FindSubmatch(out); m != nil {
 			answer.Version = string(m[1])
 		}
 	}

@@ -2,7 +2,6 @@ package ui
 
 import (
 	"cmp"
-	"regexp"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -118,9 +117,12 @@ func (l Line) trimmed() Line {
 	return l
 }
 
-// sizeUnit matches the unit of a size, which must be on the same line as its number, and
-// adjacent punctuation.
-var sizeUnit = regexp.MustCompile(`^[kMGTP]?B(?:/s)?[,;.)]*$`)
+// isSizeUnit reports whether a word is the unit of a size, which must be on the same line as its number, and adjacent
+// punctuation.
+func isSizeUnit(word string) bool {
+	prefix, ok := strings.CutSuffix(strings.TrimSuffix(strings.TrimRight(word, ",;.)"), "/s"), "B")
+	return ok && len(prefix) < 2 && strings.Contains("kMGTP", prefix)
+}
 
 // wrapped wraps text that begins in a column, see [Line.Wrapped].
 func wrapped(text string, width, column, indent int) string {
@@ -181,7 +183,7 @@ func tied(last, word string, free int) bool {
 	switch {
 	case strings.Contains(",;:.)", last[len(last)-1:]), word == "and", word == "or":
 		return false
-	case last[len(last)-1] >= '0' && last[len(last)-1] <= '9' && sizeUnit.MatchString(word):
+	case last[len(last)-1] >= '0' && last[len(last)-1] <= '9' && isSizeUnit(word):
 		return true
 	case free > 0, isFlag(last):
 		return true

@@ -3,8 +3,10 @@ package ui
 import (
 	"fmt"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"unicode"
 	"unicode/utf16"
 	"unicode/utf8"
@@ -57,17 +59,18 @@ func Escaped(document string) string {
 }
 
 // ownControls are the control characters that larder writes on purpose: colors, and the line breaks of a patch.
-var ownControls = regexp.MustCompile(`\x1b\[[0-9;]*m|\r\n`)
+var ownControls = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`\x1b\[[0-9;]*m|\r\n`) })
 
-// logCommands are what the log of a CI system takes as a command or as the beginning of a section: those of GitHub and
-// Azure Pipelines ("::", "##["), Azure Pipelines and TeamCity ("##vso[", "##teamcity["), Buildkite, GitLab and Travis
-// CI. Each begins with characters by which it is found fast.
-var logCommands = []*regexp.Regexp{
-	regexp.MustCompile(`\n(?:(?:[ \t]|\x1b\[[0-9;]*m)*::|(?:\x1b\[[0-9;]*m)*(?:---|\+\+\+|~~~|\^\^\^))`),
-	regexp.MustCompile(`##\w*\[`),
-	regexp.MustCompile(`section_(?:start|end):`),
-	regexp.MustCompile(`travis_(?:fold|time):`),
-}
+// logCommand matches what the log of a CI system takes as a command or as the beginning of a section: those of GitHub
+// and Azure Pipelines ("::", "##["), Azure Pipelines and TeamCity ("##vso[", "##teamcity["), Buildkite, GitLab and
+// Travis CI. Text without one of logCommandParts contains none, which is found fast.
+var (
+	logCommand = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile(`\n(?:(?:[ \t]|\x1b\[[0-9;]*m)*::|(?:\x1b\[[0-9;]*m)*(?:---|\+\+\+|~~~|\^\^\^))|` +
+			`##\w*\[|section_(?:start|end):|travis_(?:fold|time):`)
+	})
+	logCommandParts = []string{"::", "---", "+++", "~~~", "^^^", "##", "section_", "travis_"}
+)
 
 // outward returns text, which begins a line, as it may leave the process: its last defense, in each form of the output.
 // Only colors and line breaks remain of hidden characters, and the last character of each command for a log is escaped,
@@ -79,14 +82,14 @@ func outward(text string) string {
 	} else {
 		var b strings.Builder
 		at := 0
-		for _, own := range ownControls.FindAllStringIndex(text, -1) {
+		for _, own := range ownControls().FindAllStringIndex(text, -1) {
 			b.WriteString(Escaped(text[at:own[0]]) + text[own[0]:own[1]])
 			at = own[1]
 		}
 		text = b.String() + Escaped(text[at:])
 	}
-	for _, command := range logCommands {
-		text = command.ReplaceAllStringFunc(text, func(found string) string {
+	if slices.ContainsFunc(logCommandParts, func(part string) bool { return strings.Contains(text, part) }) {
+		text = logCommand().ReplaceAllStringFunc(text, func(found string) string {
 			last := len(found) - 1
 			return fmt.Sprintf(`%s\u%04x`, found[:last], found[last])
 		})

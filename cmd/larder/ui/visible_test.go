@@ -55,7 +55,7 @@ func FuzzOutward(f *testing.F) {
 		for _, form := range []string{Visible(text), string(value), Text(text).Render(true), text} {
 			out := outward(form)
 			sourcetest.Equal(t, command.FindString(out), "", out)
-			bare := ownControls.ReplaceAllString(out, "")
+			bare := ownControls().ReplaceAllString(out, "")
 			if i := strings.IndexFunc(bare, func(r rune) bool {
 				return r != '\n' && r != '\t' && unicode.In(r, unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp)
 			}); i >= 0 {

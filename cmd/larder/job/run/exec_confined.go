@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"regexp"
 	"strings"
 
 	"github.com/larder-cli/larder/cliconfig/programs"
@@ -13,10 +12,10 @@ import (
 )
 
 var (
-	escapes = regexp.MustCompile("\x1b\\[[0-9;]*m|│")
+	escapes = sources.Regexp("\x1b\\[[0-9;]*m|│")
 
 	// refusals are what engines report about a provider that a mirror lacks, or lacks in the required versions.
-	refusals = regexp.MustCompile(`provider (\S+/\S+/\S+) was not found in any of the search locations|` +
+	refusals = sources.Regexp(`provider (\S+/\S+/\S+) was not found in any of the search locations|` +
 		`provider (\S+/\S+): no available releases match the given constraints`)
 )
 
@@ -25,10 +24,10 @@ var (
 // modules and recorded its backend, so Larder knows more now. It returns neither if the end of init's output names no
 // provider.
 func (e *execution) unforeseen(ctx context.Context, output string, limited bool) (again bool, err error) {
-	text := strings.Join(strings.Fields(escapes.ReplaceAllString(output, "")), " ")
+	text := strings.Join(strings.Fields(escapes().ReplaceAllString(output, "")), " ")
 	seen, known := map[sources.Provider]bool{}, 0
 	var errs []error
-	for _, match := range refusals.FindAllStringSubmatch(text, -1) {
+	for _, match := range refusals().FindAllStringSubmatch(text, -1) {
 		p, err := sources.ParseProvider(match[1]+match[2], e.command.Engine)
 		if err != nil || seen[p] {
 			continue

@@ -51,7 +51,7 @@ func (p *mirrorPage) serve(w http.ResponseWriter, r *http.Request) error {
 	h := w.Header()
 	h.Set("Content-Type", "text/html; charset=utf-8")
 	h.Set("Content-Length", strconv.Itoa(len(text)))
-	h.Set("Content-Security-Policy", webpage.Policy)
+	h.Set("Content-Security-Policy", webpage.Policy())
 	h.Set("Referrer-Policy", "no-referrer")
 	h.Set("Cache-Control", "no-cache")
 	w.WriteHeader(http.StatusOK)

@@ -11,6 +11,7 @@ import (
 	"html/template"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/larder-cli/larder/cmd/larder/report"
@@ -46,15 +47,17 @@ var pageText string
 //go:embed page.js
 var pageScript string
 
-var pageTemplate = template.Must(template.New("page").Parse(pageText))
+var pageTemplate = sync.OnceValue(func() *template.Template {
+	return template.Must(template.New("page").Parse(pageText))
+})
 
 // Policy is the content security policy of pages: nothing but what they contain.
-var Policy = func() string {
+var Policy = sync.OnceValue(func() string {
 	sum := sha256.Sum256([]byte(pageScript))
 	script := "'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'"
 	return "default-src 'none'; style-src 'unsafe-inline'; script-src " + script +
 		"; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
-}()
+})
 
 // pageMark is near the beginning of pages, by which they are recognized.
 const pageMark = `<meta name="generator" content="Larder">`
@@ -84,7 +87,7 @@ func (p Page) HTML() ([]byte, error) {
 		summary += ". Other versions are fetched when they are requested. Lists of versions are fresh unless marked stale."
 	}
 	var b bytes.Buffer
-	err := pageTemplate.Execute(&b, map[string]any{
+	err := pageTemplate().Execute(&b, map[string]any{
 		"Title": p.Title, "Summary": summary, "Notes": p.Notes, "Configuration": p.configuration(), "Search": p.Search,
 		"Plain": p.Plain, "AnyHost": p.URL == "", "Tokens": p.Tokens, "Authority": p.Authority,
 		"Found": ui.Count(len(all), "provider"), "Providers": all, "Open": len(all) <= 3,
