@@ -40,7 +40,7 @@ func TestFlagsMayStandAnywhere(t *testing.T) {
 
 // typedFlags returns the flags of a line as single words, each with its value.
 func typedFlags(l *line.Line) (words []string) {
-	for _, f := range l.Command.Flags {
+	for _, f := range l.Command.AllFlags() {
 		for _, value := range l.Texts(f.Name) {
 			words = append(words, "--"+f.Name+"="+value)
 		}
@@ -64,7 +64,7 @@ func TestEmptyValuesAreRefused(t *testing.T) {
 		if len(c.Commands) > 0 || slices.Contains([]string{"help", "completion", "version"}, c.Path) {
 			continue
 		}
-		for _, f := range c.Flags {
+		for _, f := range c.AllFlags() {
 			if f.Value != "" {
 				refused("--"+f.Name, slices.Insert(slices.Clone(words), len(strings.Fields(c.Path)), "--"+f.Name+"=")...)
 			}

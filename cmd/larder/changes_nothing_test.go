@@ -66,7 +66,7 @@ func commandsOf() map[string]*line.Command {
 
 // hasFlag reports whether a command has a flag.
 func hasFlag(cmd *line.Command, name string) bool {
-	return slices.ContainsFunc(cmd.Flags, func(f line.Flag) bool { return f.Name == name })
+	return slices.ContainsFunc(cmd.AllFlags(), func(f line.Flag) bool { return f.Name == name })
 }
 
 // A dry run, or a command that only reads, writes nothing anywhere. A check of lock files keeps what it downloads, and

@@ -121,7 +121,7 @@ func wrongly(cmd *line.Command, path string) (all []string) {
 		}
 		all = append(all, strings.Join(append(slices.Clone(example), path), " "))
 	}
-	for _, f := range cmd.Flags {
+	for _, f := range cmd.AllFlags() {
 		isPath := slices.Contains([]string{"PATH", "FILE", "DIR"}, f.Value)
 		if isPath && !f.Hidden && (f.Group != line.Global || cmd.Path == "install") {
 			all = append(all, fmt.Sprintf("--%s=%s %s", f.Name, path, strings.Join(example, " ")))

@@ -66,7 +66,7 @@ func execute(ctx context.Context, l *line.Line, out *report.Output) error {
 func shimFlags(l *line.Line, s *site.Site) (words []string, err error) {
 	outer, err := programs.ShimFlags(s.Machine)
 	skipped := append([]string{"recursive", "exclude", allowEmptyFlag.Name, asShim}, shimless...)
-	for _, f := range l.Command.Flags {
+	for _, f := range l.Command.AllFlags() {
 		inherited := l.FromVariable(f.Name) && f.Name != "cache" // that may be relative
 		if slices.Contains(skipped, f.Name) || !l.IsSet(f.Name) || inherited {
 			continue

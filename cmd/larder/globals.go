@@ -170,7 +170,7 @@ func readOptions(l *line.Line, out *report.Output) (o site.Options, err error) {
 		LockTimeout: l.Duration("lock-timeout"),
 
 		Recursive: l.Bool("recursive") || l.Command.Path == "check" && l.IsSet("since"), Exclude: l.Texts("exclude"),
-		Searches:   slices.ContainsFunc(l.Command.Flags, func(f line.Flag) bool { return f.Name == "recursive" }),
+		Searches:   slices.ContainsFunc(l.Command.AllFlags(), func(f line.Flag) bool { return f.Name == "recursive" }),
 		PluginDirs: l.Texts("plugin-dir"), LockMode: installer.LockMode(l.Text("lockfile")),
 		AllowEmpty: l.Bool("allow-empty"),
 		Upgrade:    l.Bool("upgrade"), NoLockFile: l.Bool("no-lock-file"), Require: requirement(l),

@@ -56,7 +56,7 @@ var leaning = regexp.MustCompile(`^(also|but|besides|for|of|than|the same|likewi
 // The description of each flag stands alone, and [line.New] adds the default.
 func TestFlagsStandAlone(t *testing.T) {
 	for _, cmd := range commandTree().All() {
-		for _, f := range cmd.Flags {
+		for _, f := range cmd.AllFlags() {
 			sourcetest.Expect(t, !leaning.MatchString(f.Does), "%s --%s: %q", cmd.Path, f.Name, f.Does)
 			sourcetest.Expect(t, f.Kind != line.Choice || strings.HasSuffix(f.Does, "(default: "+f.Offers[0]+")"),
 				"%s --%s: %q has no default", cmd.Path, f.Name, f.Does)

@@ -8,6 +8,7 @@ import (
 	"context"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/larder-cli/larder/cmd/larder/report"
 )
@@ -24,7 +25,7 @@ type Command struct {
 	Needs     string   // for other numbers of arguments, as in "takes one FILE"
 	Example   string   // command lines, the harmless one first
 	About     string
-	Flags     []Flag
+	Flags     []Flag     // without those of the program; see [Command.AllFlags]
 	Leaves    string     // what remains after an interruption; empty if it writes nothing
 	Passes    bool       // its arguments are a command line of another program, which isn't changed
 	OnlyDirs  bool       // a PATH is a directory
@@ -32,7 +33,8 @@ type Command struct {
 	Commands  []*Command // of a group, which only has these
 	Run       func(ctx context.Context, l *Line, out *report.Output) error
 
-	Path string // as typed, without the program; set by [New]
+	Path  string        // as typed, without the program; set by [New]
+	flags func() []Flag // see [Command.AllFlags]; set by [New]
 }
 
 // A Kind is what values a flag takes.
@@ -79,15 +81,15 @@ const (
 // New completes a tree of commands, whose root is the program: every command has the global flags of the
 // root.
 func New(root *Command) *Command {
-	root.Flags = described(root.Flags, Global)
-	root.complete("", root.Flags)
+	root.flags = sync.OnceValue(func() []Flag { return described(root.Flags, Global) })
+	root.complete("", root.flags)
 	return root
 }
 
-func (c *Command) complete(path string, global []Flag) {
+func (c *Command) complete(path string, global func() []Flag) {
 	for _, sub := range c.Commands {
 		sub.Path = strings.TrimSpace(path + " " + sub.Name)
-		sub.Flags = append(described(sub.Flags, Other), global...)
+		sub.flags = sync.OnceValue(func() []Flag { return append(described(sub.Flags, Other), global()...) })
 		if len(sub.Commands) > 0 {
 			sub.Arguments = "COMMAND [ARGUMENT...] " + onlyFlags
 		} else if sub.Arguments == "" {
@@ -135,7 +137,7 @@ func (c *Command) All() []*Command {
 
 // Own returns the visible flags that are not global, by heading.
 func (c *Command) Own() []Flag {
-	own := slices.DeleteFunc(slices.Clone(c.Flags), func(f Flag) bool { return f.Hidden || f.Group == Global })
+	own := slices.DeleteFunc(slices.Clone(c.AllFlags()), func(f Flag) bool { return f.Hidden || f.Group == Global })
 	return byHeading(own, func(f Flag) string { return f.Group })
 }
 
@@ -146,7 +148,7 @@ func (c *Command) Examples() []string {
 
 // Global returns the visible flags of every command.
 func (c *Command) Global() []Flag {
-	return slices.DeleteFunc(slices.Clone(c.Flags), func(f Flag) bool { return f.Hidden || f.Group != Global })
+	return slices.DeleteFunc(slices.Clone(c.AllFlags()), func(f Flag) bool { return f.Hidden || f.Group != Global })
 }
 
 // byHeading sorts by heading, in the order in which the headings appear. [Other] is the last.
@@ -161,8 +163,11 @@ func byHeading[T any](all []T, heading func(T) string) []T {
 	return all
 }
 
+// AllFlags returns the flags of the command and of the program. A run needs those of few commands.
+func (c *Command) AllFlags() []Flag { return c.flags() }
+
 // flag returns the flag with a long or short name, or nil.
-func (c *Command) flag(name string) *Flag { return flagNamed(c.Flags, name) }
+func (c *Command) flag(name string) *Flag { return flagNamed(c.AllFlags(), name) }
 
 func flagNamed(flags []Flag, name string) *Flag {
 	i := slices.IndexFunc(flags, func(f Flag) bool {

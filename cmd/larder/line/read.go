@@ -87,10 +87,11 @@ func (l *Line) library(c *Command, words []string) *cli.Command {
 			return nil
 		},
 	}
-	for i, f := range c.Flags {
+	flags := c.AllFlags()
+	for i, f := range flags {
 		for _, name := range []string{f.Name, f.Short, f.Alias} {
 			if name != "" {
-				value := recorder{l, &c.Flags[i], Dashed(name)}
+				value := recorder{l, &flags[i], Dashed(name)}
 				parser.Flags = append(parser.Flags, named{&cli.GenericFlag{Name: name, Value: value}})
 			}
 		}

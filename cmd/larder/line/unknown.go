@@ -84,7 +84,7 @@ func unknownFlag(root, cmd *Command, typed string) error {
 		err = fmt.Errorf("unknown flag %q for larder %s", typed, cmd.Path)
 	}
 	var known, owners []string
-	for _, f := range cmd.Flags {
+	for _, f := range cmd.AllFlags() {
 		known = append(known, f.Name)
 	}
 	for _, c := range root.All() {

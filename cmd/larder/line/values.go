@@ -73,7 +73,7 @@ func parsed[T any](l *Line, name string, parse func(string) (T, error)) T {
 // Check fails for flags that exclude each other, and for arguments, and flags or variables that are paths, for which
 // the function path fails.
 func (l *Line) Check(path func(string) error) error {
-	for _, f := range l.Command.Flags {
+	for _, f := range l.Command.AllFlags() {
 		if err := l.Exclusive(f.Name, f.Excludes); err != nil {
 			return err
 		}
