@@ -111,7 +111,6 @@ var forTests = []string{"sources/sourcetest", "cmd/larder/ui/uitest", "cmd/larde
 // words. The Go project's own libraries, golang.org/x/..., have no such limit.
 var doors = map[string][]string{
 	"github.com/ProtonMail/go-crypto":       {"sources/trust", "sources/sourcetest"},
-	"github.com/VictoriaMetrics/metrics":    {"fsmirror/server/metrics"},
 	"github.com/adrg/xdg":                   {"cliconfig", "cmd/larder"}, // the latter in tests that change variables
 	"github.com/apparentlymart/go-versions": {"sources"},                 // tests hold ours against it
 	"github.com/gofrs/flock":                {"cachedir"},                // tests lock as other programs do
