@@ -63,27 +63,12 @@ func main() {
 	}
 	defer b.End()
 	b.Dir = b.TempDir()
-	b.larder = b.build()
+	b.larder = sourcetest.InstalledLarder(b)
 	text := forms[form]()
 	fmt.Print("\n", text)
 	if *document != "" {
 		sourcetest.Check(b, replacePart(*document, form, load, text))
 	}
-}
-
-// build builds larder as a release is built, and returns its path.
-func (b *bench) build() string {
-	args := []string{"build", "-trimpath", "-buildvcs=false", "-ldflags=-s -w", "-o", filepath.Join(b.Dir, "larder")}
-	if tags := regexp.MustCompile(`-tags[= ][\w,]+`).Find(sourcetest.ReadFile(b, "scripts/release")); tags != nil {
-		args = append(args, strings.Replace(string(tags), " ", "=", 1))
-	}
-	cmd := exec.Command("go", append(args, "./cmd/larder")...)
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
-	out, err := cmd.CombinedOutput()
-	if err != nil {
-		b.Fatalf("building larder: %v\n%s", err, out)
-	}
-	return filepath.Join(b.Dir, "larder")
 }
 
 // mostLoad is the load average from which on the machine is too busy.

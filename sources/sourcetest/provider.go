@@ -30,6 +30,24 @@ func Larder(t testing.TB) string {
 	t.Helper()
 	built, err := buildLarder()
 	Check(t, err)
+	return copied(t, built)
+}
+
+// InstalledLarder returns the path of the command larder as releases contain it, for measurements. Other flags than
+// those of tests take minutes to build.
+func InstalledLarder(t testing.TB) string {
+	t.Helper()
+	built := filepath.Join(t.TempDir(), "larder")
+	cmd := exec.Command("scripts/build", built)
+	cmd.Dir = filepath.Dir(string(must(exec.Command("go", "env", "GOMOD").Output())))
+	out, err := cmd.CombinedOutput()
+	Require(t, err == nil, "scripts/build: %v\n%s", err, out)
+	return copied(t, built)
+}
+
+// copied returns a copy of an executable. It starts as an installed one: Linux has files that the linker wrote in small
+// pages in memory, and maps those more slowly.
+func copied(t testing.TB, built string) string {
 	larder := filepath.Join(t.TempDir(), "larder")
 	WriteExecutable(t, larder, ReadFile(t, built))
 	return larder
