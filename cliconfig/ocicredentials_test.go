@@ -352,7 +352,7 @@ func TestAWSVariables(t *testing.T) {
 			a.ContainerURL = "http://169.254.170.2/v2/x"
 		}},
 		{"pod", []string{"AWS_CONTAINER_CREDENTIALS_FULL_URI=http://localhost/y", "AWS_CONTAINER_AUTHORIZATION_TOKEN=t", "AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE=/f"}, func(a *bucket.Environment) {
-			a.ContainerURL = "http://localhost/y"
+			a.ContainerURL, a.ContainerToken, a.ContainerTokenFile = "http://localhost/y", "t", "/f"
 		}},
 		{"no metadata", []string{"AWS_EC2_METADATA_DISABLED=True"}, func(a *bucket.Environment) { a.NoMetadata = true }},
 	} {

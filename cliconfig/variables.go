@@ -102,8 +102,8 @@ func awsVariables(aws *bucket.Environment) []variable {
 		{"AWS_WEB_IDENTITY_TOKEN_FILE", "file with a token for this role", homePath | usual, "", &aws.TokenFile},
 		{"AWS_CONTAINER_CREDENTIALS_RELATIVE_URI", "credentials of an ECS container", link | usual, "", containerURL(aws)},
 		{"AWS_CONTAINER_CREDENTIALS_FULL_URI", "URL of credentials of a container", link | usual, "", &aws.ContainerURL},
-		{"AWS_CONTAINER_AUTHORIZATION_TOKEN", "token for this URL", secret | usual, "", nil},
-		{"AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE", "file with this token", paths | usual, "", nil},
+		{"AWS_CONTAINER_AUTHORIZATION_TOKEN", "token for this URL", secret | usual, "", &aws.ContainerToken},
+		{"AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE", "file with this token", paths | usual, "", &aws.ContainerTokenFile},
 		{
 			"AWS_EC2_METADATA_DISABLED", "don't use credentials of EC2", usual, "",
 			func(off string) { aws.NoMetadata = strings.EqualFold(off, "true") },

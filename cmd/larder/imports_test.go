@@ -113,7 +113,8 @@ var doors = map[string][]string{
 	"github.com/ProtonMail/go-crypto":       {"sources/trust", "sources/sourcetest"},
 	"github.com/adrg/xdg":                   {"cliconfig", "cmd/larder"}, // the latter in tests that change variables
 	"github.com/apparentlymart/go-versions": {"sources"},                 // tests hold ours against it
-	"github.com/gofrs/flock":                {"cachedir"},                // tests lock as other programs do
+	"github.com/aws/smithy-go":              {"sources/bucket"},
+	"github.com/gofrs/flock":                {"cachedir"}, // tests lock as other programs do
 	"github.com/hashicorp/go-version":       {"sources"},
 	"github.com/hashicorp/hcl/hcl":          {"cliconfig/syntax"},
 	"github.com/hashicorp/hcl/json":         {"cliconfig/syntax"},
@@ -122,7 +123,6 @@ var doors = map[string][]string{
 	},
 	"github.com/hashicorp/terraform-svchost": {"sources"},
 	"github.com/klauspost/compress":          {"sources/archive/inflate"},
-	"github.com/minio/minio-go":              {"sources/bucket"},
 	"github.com/rogpeppe/go-internal": { // tests as archives, and diffs
 		"cliconfig", "cmd/larder", "cmd/larder/job/install", "cmd/larder/site",
 		"cmd/larder/site/sitetest", "installer/modules",

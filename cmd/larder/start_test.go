@@ -14,12 +14,11 @@ import (
 // busy are the packages that allocate more than others when they are initialized, and the most that they may.
 var busy = map[string]int{
 	"github.com/ProtonMail/go-crypto/openpgp/internal/ecc": 600,  // elliptic curves
-	"github.com/minio/minio-go/v7/pkg/s3utils":             2200, // regular expressions
-	"github.com/opencontainers/go-digest":                  1000, // as above
+	"github.com/opencontainers/go-digest":                  1000, // regular expressions
 	"github.com/russross/blackfriday/v2":                   900,  // left out by scripts/build
 	"github.com/zclconf/go-cty/cty/function/stdlib":        300,  // functions of the language
-	"main":                                                 150,  // commands
-	"oras.land/oras-go/v2/registry":                        2100, // regular expressions
+	"main":                          150,  // commands
+	"oras.land/oras-go/v2/registry": 2100, // as above
 }
 
 // TestInitialization limits what packages do when they are initialized, which is most of the time of a short command.

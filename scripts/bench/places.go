@@ -7,7 +7,6 @@ import (
 	"bytes"
 	"context"
 	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -18,7 +17,9 @@ import (
 	"slices"
 	"time"
 
-	"github.com/minio/minio-go/v7/pkg/signer"
+	"github.com/aws/smithy-go/aws-http-auth/credentials"
+	"github.com/aws/smithy-go/aws-http-auth/sigv4"
+	v4 "github.com/aws/smithy-go/aws-http-auth/v4"
 	"github.com/opencontainers/go-digest"
 	v1 "github.com/opencontainers/image-spec/specs-go/v1"
 	"golang.org/x/sync/errgroup"
@@ -239,8 +240,17 @@ func (p *placed) plainStore(sums map[string][32]byte) error {
 			return err
 		}
 		req.ContentLength = size
-		req.Header.Set("X-Amz-Content-Sha256", hex.EncodeToString(sum[:]))
-		resp, err := client.Do(signer.SignV4(*req, p.store.AccessKeyID, p.store.SecretAccessKey, "", "us-east-1"))
+		keys := credentials.Credentials{AccessKeyID: p.store.AccessKeyID, SecretAccessKey: p.store.SecretAccessKey}
+		signed := sigv4.SignRequestInput{
+			Request: req, PayloadHash: sum[:], Credentials: keys, Service: "s3", Region: "us-east-1",
+		}
+		err = sigv4.New().SignRequest(&signed, func(o *v4.SignerOptions) {
+			o.DisableDoublePathEscape, o.AddPayloadHashHeader = true, true
+		})
+		if err != nil {
+			return err
+		}
+		resp, err := client.Do(req)
 		if err != nil {
 			return err
 		}

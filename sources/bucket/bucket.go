@@ -7,13 +7,12 @@
 //
 // Each request is a call of a fetch.Client, with the limits, retries and events
 // of that. The package makes the client sign all requests to the bucket, so the
-// client can also read the objects by their URLs. minio-go signs them, and gets
-// credentials from services. Credentials are sent only to the endpoint; if the
+// client can also read the objects by their URLs. Credentials are sent only to the endpoint; if the
 // bucket is in another region of AWS, requests go to the endpoint of that region.
 // Errors and events never contain credentials, signatures or queries.
 //
-// The caller passes environment variables as an [Environment]; minio-go reads those
-// for roles again. The package writes no files.
+// The caller passes environment variables as an [Environment]. The package writes no
+// files.
 package bucket
 
 import (
@@ -29,8 +28,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/minio/minio-go/v7/pkg/s3utils"
-	"github.com/minio/minio-go/v7/pkg/signer"
+	"github.com/aws/smithy-go/aws-http-auth/sigv4"
+	v4 "github.com/aws/smithy-go/aws-http-auth/v4"
 
 	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/fetch"
@@ -72,7 +71,7 @@ func Open(ctx context.Context, at Location, opts Options) (b *Bucket, err error)
 		if b.endpoint, err = ParseEndpoint(opts.Endpoint); err != nil {
 			return nil, err
 		}
-		region = cmp.Or(s3utils.GetRegionFromURL(*b.endpoint), region)
+		region = cmp.Or(regionOf(b.endpoint.Hostname()), region)
 	}
 	if !validRegion().MatchString(region) {
 		return nil, sources.WithHint(fmt.Errorf("%q is not the name of a region", region), "name one such as eu-central-1")
@@ -87,6 +86,14 @@ func Open(ctx context.Context, at Location, opts Options) (b *Bucket, err error)
 // validRegion matches what may be the name of a region. With others, a server could choose the host that gets the next
 // request.
 var validRegion = sources.Regexp(`^[A-Za-z0-9][A-Za-z0-9-]{0,62}$`)
+
+// regionOf returns the region in the name of a host of AWS, or "".
+func regionOf(host string) string {
+	return append(awsHost().FindStringSubmatch(host), "", "")[1]
+}
+
+var awsHost = sources.Regexp(`(?:^|\.)s3(?:-fips)?[.-](?:dualstack\.)?([a-z]+(?:-[a-z]+)+-[0-9]+)\.` +
+	`(?:vpce\.)?amazonaws\.com(?:\.cn)?$`)
 
 // enter makes the client sign the requests to the bucket in a region, and sends one. If that fails, it returns the
 // region in which the bucket is, if the store states it.
@@ -118,13 +125,16 @@ func (b *Bucket) urlOf(key string) *url.URL {
 	switch {
 	case b.endpoint != nil:
 		u.Scheme, u.Host, u.Path = b.endpoint.Scheme, b.endpoint.Host, b.endpoint.Path+u.Path
-	case s3utils.CheckValidBucketNameStrict(b.At.Bucket) == nil && !strings.Contains(b.At.Bucket, "."):
+	case hostLabel().MatchString(b.At.Bucket):
 		// A wildcard in a certificate doesn't match dots.
 		u.Host, u.Path = b.At.Bucket+"."+u.Host, "/"+key
 	}
-	u.RawPath = s3utils.EncodePath(u.Path) // the signature is that of this form
+	u.RawPath = escaped(u.Path) // the signature is that of this form
 	return &u
 }
+
+// hostLabel matches the name of a bucket that can be a part of a host.
+var hostLabel = sources.Regexp(`^[a-z0-9][a-z0-9-]{1,61}[a-z0-9]$`)
 
 // payloadHeader is the header with the SHA-256 of the body, which is part of a signature.
 const payloadHeader = "X-Amz-Content-Sha256"
@@ -146,16 +156,40 @@ func (a authorizer) Send(req *http.Request, next http.RoundTripper) (*http.Respo
 		return nil, err
 	}
 	req = req.Clone(req.Context())
-	req.URL.RawPath = s3utils.EncodePath(req.URL.Path) // the signature is that of this form
+	req.URL.RawPath = escaped(req.URL.Path) // the signature is that of this form
 	if keys.AccessKeyID == "" {
 		req.Header.Del(payloadHeader)
 		return next.RoundTrip(req)
 	}
-	if req.Header.Get(payloadHeader) == "" {
+	sum, err := hex.DecodeString(req.Header.Get(payloadHeader))
+	if err != nil || len(sum) == 0 {
 		none := sha256.Sum256(nil)
-		req.Header.Set(payloadHeader, hex.EncodeToString(none[:]))
+		sum = none[:]
 	}
-	return next.RoundTrip(signer.SignV4(*req, keys.AccessKeyID, keys.SecretAccessKey, keys.SessionToken, a.region))
+	err = signer.SignRequest(&sigv4.SignRequestInput{
+		Request: req, PayloadHash: sum, Credentials: keys, Service: "s3", Region: a.region,
+	})
+	if err != nil {
+		return nil, err
+	}
+	return next.RoundTrip(req)
+}
+
+// signer signs all headers but those that others on the way may change.
+var signer = sigv4.New(func(o *v4.SignerOptions) {
+	o.DisableDoublePathEscape, o.AddPayloadHashHeader, o.HeaderRules = true, true, signedHeaders{}
+})
+
+type signedHeaders struct{}
+
+// IsSigned implements [v4.SignedHeaderRules].
+func (signedHeaders) IsSigned(header string) bool {
+	return !slices.Contains([]string{"accept-encoding", "authorization", "user-agent"}, header)
+}
+
+// escaped returns a path in the only form that signatures have.
+func escaped(path string) string {
+	return strings.NewReplacer("+", "%20", "%2F", "/").Replace(url.QueryEscape(path))
 }
 
 // Hint implements [fetch.Authorizer].

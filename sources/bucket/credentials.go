@@ -4,18 +4,21 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"encoding/xml"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"net/http"
 	"net/netip"
 	"net/url"
 	"os/exec"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
-	"github.com/minio/minio-go/v7/pkg/credentials"
+	"github.com/aws/smithy-go/aws-http-auth/credentials"
 	"gopkg.in/ini.v1"
 
 	"github.com/larder-cli/larder/sources"
@@ -24,12 +27,12 @@ import (
 )
 
 // metadataService is the address of the metadata service of EC2. It is variable for tests.
-var metadataService = credentials.DefaultIAMRoleEndpoint
+var metadataService = "http://169.254.169.254"
 
 const (
 	metadataTimeout = time.Second      // for the metadata service of EC2, which other machines don't have
 	roleTimeout     = 10 * time.Second // for another service with credentials
-	maxToken        = 256 << 10        // bytes
+	maxToken        = 256 << 10        // bytes, also of an answer with credentials
 	processTimeout  = time.Minute      // for the program in credential_process
 	expiryMargin    = 5 * time.Minute  // credentials are renewed this long before they expire
 )
@@ -53,13 +56,15 @@ type Environment struct {
 	RoleARN     string
 	SessionName string // for RoleARN; empty means "larder"
 
-	ContainerURL string // of the credentials of a container; empty outside of one. minio-go reads the token for it
-	NoMetadata   bool   // don't query the metadata service of EC2
+	ContainerURL       string // of the credentials of a container; empty outside of one
+	ContainerToken     string // to send there
+	ContainerTokenFile string // with this token instead
+	NoMetadata         bool   // don't query the metadata service of EC2
 }
 
 // A chain finds credentials in the order of the tools of AWS: variables, the token of an identity provider, the
 // profile, the container, and EC2. The first place that has any ends the search. An error there does too, because
-// other credentials would be a surprise; the chain of minio-go continues.
+// other credentials would be a surprise.
 type chain struct {
 	Environment        // or what the profile has instead
 	process     string // credential_process of the profile
@@ -71,7 +76,7 @@ type chain struct {
 
 	mu    sync.Mutex // held during a search
 	found bool
-	last  credentials.Value // without an ID for anonymous requests
+	last  credentials.Credentials // without an ID for anonymous requests
 }
 
 func newChain(opts Options) (*chain, error) {
@@ -126,10 +131,10 @@ func (e Environment) settings() (all map[string]string, err error) {
 }
 
 // get returns the credentials, which may have to be requested from a service.
-func (c *chain) get(ctx context.Context) (credentials.Value, error) {
+func (c *chain) get(ctx context.Context) (credentials.Credentials, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.found && (c.last.Expiration.IsZero() || time.Until(c.last.Expiration) > expiryMargin) {
+	if c.found && (c.last.Expires.IsZero() || time.Until(c.last.Expires) > expiryMargin) {
 		return c.last, nil
 	}
 	got, err := c.search(ctx)
@@ -145,8 +150,7 @@ func (c *chain) get(ctx context.Context) (credentials.Value, error) {
 }
 
 // search returns the credentials in the environment or the profile, or those from the place that these name.
-func (c *chain) search(ctx context.Context) (got credentials.Value, err error) {
-	var service credentials.IAM
+func (c *chain) search(ctx context.Context) (got credentials.Credentials, err error) {
 	switch {
 	case c.AccessKeyID != "" && c.SecretAccessKey != "":
 		got.AccessKeyID, got.SecretAccessKey, got.SessionToken = c.AccessKeyID, c.SecretAccessKey, c.SessionToken
@@ -155,27 +159,11 @@ func (c *chain) search(ctx context.Context) (got credentials.Value, err error) {
 	case c.process != "":
 		return process(ctx, c.process)
 	case c.TokenFile != "":
-		token, err := disk.ReadFile(c.TokenFile, maxToken)
-		if c.RoleARN == "" { // then the library would send the token elsewhere
-			err = errors.New("AWS_ROLE_ARN is missing")
-		}
-		if err != nil {
-			return got, fmt.Errorf("%s: %w", c.TokenFile, disk.Cause(err))
-		}
-		c.secrets.Add(string(token)) // an answer may repeat it
-		service.Region, service.EKSIdentity.TokenFile, service.EKSIdentity.RoleARN = c.Region, c.TokenFile, c.RoleARN
-		service.EKSIdentity.RoleSessionName = cmp.Or(c.SessionName, "larder")
-		return ask(ctx, c.client, roleTimeout, service)
+		return c.webIdentity(ctx)
 	case c.ContainerURL != "":
-		u, err := url.Parse(c.ContainerURL)
-		if err != nil || u.Scheme != "https" && (u.Scheme != "http" || !local(u.Hostname())) {
-			return got, errors.New("AWS_CONTAINER_CREDENTIALS_FULL_URI is neither an https URL nor an address of this machine")
-		}
-		service.Container.CredentialsFullURI = c.ContainerURL
-		return ask(ctx, c.direct, roleTimeout, service)
+		return c.container(ctx)
 	case !c.NoMetadata:
-		service.Endpoint = metadataService
-		got, _ = ask(ctx, c.direct, metadataTimeout, service) // or there is none
+		got, _ = c.metadata(ctx) // or there is none
 	case c.place != "":
 		return got, sources.WithHint(fmt.Errorf("it has no keys in %s or %s", c.CredentialsFile, c.ConfigFile),
 			`if the AWS CLI signs in, run: eval "$(aws configure export-credentials --profile %s --format env)"`, c.Profile)
@@ -184,8 +172,8 @@ func (c *chain) search(ctx context.Context) (got credentials.Value, err error) {
 }
 
 // process runs the command in credential_process, in a shell as the SDK for Go of AWS.
-func process(ctx context.Context, command string) (got credentials.Value, err error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, processTimeout, fmt.Errorf("no answer within %s", processTimeout))
+func process(ctx context.Context, command string) (got credentials.Credentials, err error) {
+	ctx, cancel := limited(ctx, processTimeout)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, "sh", "-c", command)
 	if cmd.Err != nil { // on Windows
@@ -193,10 +181,8 @@ func process(ctx context.Context, command string) (got credentials.Value, err er
 	}
 	cmd.WaitDelay = time.Second // for its child processes
 	out, err := cmd.Output()
-	err = cmp.Or(context.Cause(ctx), err)
-	// Unmarshal ignores the case of names. Its error might quote the output.
-	if err == nil && (json.Unmarshal(out, &got) != nil || got.AccessKeyID == "" || got.SecretAccessKey == "") {
-		err = errors.New("the output is not credentials in JSON")
+	if err = cmp.Or(context.Cause(ctx), err); err == nil {
+		got, err = parseAnswer(out)
 	}
 	if err != nil {
 		err = fmt.Errorf("credential_process: %w", err)
@@ -204,16 +190,142 @@ func process(ctx context.Context, command string) (got credentials.Value, err er
 	return got, err
 }
 
-// ask returns what a service answers, without following redirects.
-func ask(
-	ctx context.Context, over *fetch.Client, limit time.Duration, service credentials.IAM,
-) (credentials.Value, error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("no answer within %s", limit))
+// webIdentity returns the credentials of a role, for the token of an identity provider.
+func (c *chain) webIdentity(ctx context.Context) (got credentials.Credentials, err error) {
+	token, err := disk.ReadFile(c.TokenFile, maxToken)
+	if c.RoleARN == "" {
+		err = errors.New("AWS_ROLE_ARN is missing")
+	}
+	if err != nil {
+		return got, fmt.Errorf("%s: %w", c.TokenFile, disk.Cause(err))
+	}
+	c.secrets.Add(string(token)) // an answer may repeat it
+	form := url.Values{
+		"Action": {"AssumeRoleWithWebIdentity"}, "Version": {"2011-06-15"}, "RoleArn": {c.RoleARN},
+		"RoleSessionName": {cmp.Or(c.SessionName, "larder")}, "WebIdentityToken": {string(token)},
+	}
+	host := strings.TrimSuffix("sts."+c.Region, ".") + ".amazonaws.com"
+	if strings.HasPrefix(c.Region, "cn-") {
+		host += ".cn"
+	}
+	ctx, cancel := limited(ctx, roleTimeout)
 	defer cancel()
-	client := &http.Client{Transport: over, CheckRedirect: func(*http.Request, []*http.Request) error {
-		return http.ErrUseLastResponse
-	}}
-	return service.RetrieveWithCredContext(&credentials.CredContext{Context: ctx, Client: client})
+	header := http.Header{"Content-Type": {"application/x-www-form-urlencoded"}}
+	body, err := ask(ctx, c.client, http.MethodPost, "https://"+host, header, form.Encode())
+	if err != nil {
+		return got, err
+	}
+	var response struct {
+		Credentials answer `xml:"AssumeRoleWithWebIdentityResult>Credentials"`
+	}
+	if err := xml.Unmarshal(body, &response); err != nil {
+		return got, errNoKeys // the error may quote the answer
+	}
+	return response.Credentials.keys()
+}
+
+// container returns the credentials of a container of ECS or EKS.
+func (c *chain) container(ctx context.Context) (got credentials.Credentials, err error) {
+	u, err := url.Parse(c.ContainerURL)
+	if err != nil || u.Scheme != "https" && (u.Scheme != "http" || !local(u.Hostname())) {
+		return got, errors.New("AWS_CONTAINER_CREDENTIALS_FULL_URI is neither an https URL nor an address of this machine")
+	}
+	header := http.Header{}
+	token := c.ContainerToken
+	if c.ContainerTokenFile != "" {
+		data, err := disk.ReadFile(c.ContainerTokenFile, maxToken)
+		if err != nil {
+			return got, fmt.Errorf("%s: %w", c.ContainerTokenFile, disk.Cause(err))
+		}
+		token = strings.TrimSpace(string(data))
+	}
+	if token != "" {
+		c.secrets.Add(token)
+		header.Set("Authorization", token)
+	}
+	ctx, cancel := limited(ctx, roleTimeout)
+	defer cancel()
+	body, err := ask(ctx, c.direct, http.MethodGet, c.ContainerURL, header, "")
+	if err != nil {
+		return got, err
+	}
+	return parseAnswer(body)
+}
+
+// metadata returns the credentials of the role of an EC2 instance.
+func (c *chain) metadata(ctx context.Context) (got credentials.Credentials, err error) {
+	ctx, cancel := limited(ctx, metadataTimeout)
+	defer cancel()
+	header := http.Header{"X-Aws-Ec2-Metadata-Token-Ttl-Seconds": {"21600"}}
+	session, err := ask(ctx, c.direct, http.MethodPut, metadataService+"/latest/api/token", header, "")
+	if err != nil {
+		return got, err
+	}
+	header = http.Header{"X-Aws-Ec2-Metadata-Token": {string(session)}}
+	roles := metadataService + "/latest/meta-data/iam/security-credentials/"
+	names, err := ask(ctx, c.direct, http.MethodGet, roles, header, "")
+	if err != nil {
+		return got, err
+	}
+	name, _, _ := strings.Cut(string(names), "\n") // an instance has at most one
+	body, err := ask(ctx, c.direct, http.MethodGet, roles+url.PathEscape(name), header, "")
+	if err != nil {
+		return got, err
+	}
+	return parseAnswer(body)
+}
+
+func limited(ctx context.Context, limit time.Duration) (context.Context, context.CancelFunc) {
+	return context.WithTimeoutCause(ctx, limit, fmt.Errorf("no answer within %s", limit))
+}
+
+// ask returns what a service answers. It follows no redirects.
+func ask(
+	ctx context.Context, over *fetch.Client, method, at string, header http.Header, form string,
+) (body []byte, err error) {
+	req, err := http.NewRequestWithContext(ctx, method, at, strings.NewReader(form))
+	if err != nil {
+		return nil, err
+	}
+	req.Header = header
+	resp, err := over.RoundTrip(req)
+	if err != nil {
+		return nil, err
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
+		return nil, over.Refusal(req, resp)
+	}
+	return io.ReadAll(io.LimitReader(resp.Body, maxToken))
+}
+
+// An answer of a service or a program has credentials in JSON, whose names may have any case, or in XML.
+type answer struct {
+	AccessKeyID     string `xml:"AccessKeyId"`
+	SecretAccessKey string
+	SessionToken    string
+	Token           string // name of SessionToken in the answers for containers and EC2
+	Expiration      time.Time
+}
+
+var errNoKeys = errors.New("the answer contains no credentials")
+
+// parseAnswer parses an answer in JSON. Its errors don't quote the answer.
+func parseAnswer(text []byte) (got credentials.Credentials, err error) {
+	var a answer
+	if json.Unmarshal(text, &a) != nil {
+		return got, errNoKeys
+	}
+	return a.keys()
+}
+
+func (a answer) keys() (got credentials.Credentials, err error) {
+	if a.AccessKeyID == "" || a.SecretAccessKey == "" {
+		return got, errNoKeys
+	}
+	got.AccessKeyID, got.SecretAccessKey, got.Expires = a.AccessKeyID, a.SecretAccessKey, a.Expiration
+	got.SessionToken = cmp.Or(a.SessionToken, a.Token)
+	return got, nil
 }
 
 // local reports whether a host is this machine, or an address at which container services answer on it.

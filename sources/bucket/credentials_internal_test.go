@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/minio/minio-go/v7/pkg/credentials"
+	"github.com/aws/smithy-go/aws-http-auth/credentials"
 
 	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/fetch"
@@ -21,15 +21,12 @@ import (
 )
 
 // keysOf returns what a chain finds, without the time until which it is valid.
-func keysOf(t *testing.T, env Environment, over http.RoundTripper) (credentials.Value, error) {
+func keysOf(t *testing.T, env Environment, over http.RoundTripper) (credentials.Credentials, error) {
 	t.Helper()
-	for _, name := range []string{"AWS_REGION", "AWS_ROLE_ARN", "AWS_ROLE_SESSION_NAME", "AWS_WEB_IDENTITY_TOKEN_FILE"} {
-		t.Setenv(name, "") // minio-go reads them
-	}
 	var secrets sources.Secrets
 	c, err := newChain(Options{Env: env, Client: fetch.New(fetch.Options{Transport: over}), Secrets: &secrets})
 	if err != nil {
-		return credentials.Value{}, err
+		return credentials.Credentials{}, err
 	}
 	got, err := c.get(t.Context())
 	if err != nil {
@@ -39,8 +36,8 @@ func keysOf(t *testing.T, env Environment, over http.RoundTripper) (credentials.
 }
 
 // keys returns credentials.
-func keys(id, secret, token string) credentials.Value {
-	return credentials.Value{AccessKeyID: id, SecretAccessKey: secret, SessionToken: token}
+func keys(id, secret, token string) credentials.Credentials {
+	return credentials.Credentials{AccessKeyID: id, SecretAccessKey: secret, SessionToken: token}
 }
 
 // withMetadata makes a server the metadata service of EC2.
@@ -100,18 +97,18 @@ sso_session = me
 	env := Environment{CredentialsFile: file(t, files), ConfigFile: config, NoMetadata: true}
 	for _, tt := range []struct {
 		profile string
-		want    credentials.Value
+		want    credentials.Credentials
 		region  string
 		err     string
 		hint    string
 	}{
 		{"", keys("AKIADEFAULT", "default/secret+key=", ""), "eu-west-1", "", ""},
 		{"ci", keys("AKIACI", "ci-secret", "ci-token"), "us-west-2", "", ""},
-		{"half", credentials.Value{}, "", `credentials of the profile "half": the access key or the secret key is missing`, ""},
-		{"nothing", credentials.Value{}, "", "", ""},
-		{"absent", credentials.Value{}, "", `credentials of the profile "absent": it has no keys in`, "--profile absent"},
-		{"assumed", credentials.Value{}, "", `the profile "assumed": it has no keys in`, `eval "$(aws configure export-credentials --profile assumed --format env)"`},
-		{"sso", credentials.Value{}, "", `the profile "sso": it has no keys in`, "export-credentials"},
+		{"half", credentials.Credentials{}, "", `credentials of the profile "half": the access key or the secret key is missing`, ""},
+		{"nothing", credentials.Credentials{}, "", "", ""},
+		{"absent", credentials.Credentials{}, "", `credentials of the profile "absent": it has no keys in`, "--profile absent"},
+		{"assumed", credentials.Credentials{}, "", `the profile "assumed": it has no keys in`, `eval "$(aws configure export-credentials --profile assumed --format env)"`},
+		{"sso", credentials.Credentials{}, "", `the profile "sso": it has no keys in`, "export-credentials"},
 	} {
 		env.Profile = tt.profile
 		got, err := keysOf(t, env, nil)
@@ -125,7 +122,7 @@ sso_session = me
 	}
 	// Without files, there are no credentials. A file that can't be read is an error.
 	got, err := keysOf(t, Environment{CredentialsFile: filepath.Join(t.TempDir(), "a"), NoMetadata: true}, nil)
-	sourcetest.Expect(t, got == credentials.Value{} && err == nil, "%v, %v", got, err)
+	sourcetest.Expect(t, got == credentials.Credentials{} && err == nil, "%v, %v", got, err)
 	_, err = keysOf(t, Environment{CredentialsFile: t.TempDir(), NoMetadata: true}, nil)
 	sourcetest.Expect(t, err != nil, "reads a directory")
 }
@@ -142,7 +139,7 @@ func TestKeysInVariables(t *testing.T) {
 func TestCredentialProcess(t *testing.T) {
 	sourcetest.SkipOnWindows(t, "the program is cat")
 	answer := file(t, strings.Replace(roleAnswer("AKIAPROC", time.Now().Add(time.Hour)), `"Token"`, `"SessionToken"`, 1))
-	run := func(command string) (credentials.Value, error) {
+	run := func(command string) (credentials.Credentials, error) {
 		return keysOf(t, Environment{ConfigFile: file(t, "[default]\ncredential_process = "+command), NoMetadata: true}, nil)
 	}
 	got, err := run(`true;cat "` + answer + `"; # a comment`)
@@ -198,11 +195,13 @@ func TestContainer(t *testing.T) {
 		fmt.Fprint(w, roleAnswer("ASIAECS", time.Now().Add(time.Hour)))
 	}))
 	defer server.Close()
-	t.Setenv("AWS_CONTAINER_AUTHORIZATION_TOKEN", "container-token")
-	env := Environment{ContainerURL: server.URL + "/v2"}
+	env := Environment{ContainerURL: server.URL + "/v2", ContainerToken: "container-token"}
 	got := sourcetest.Must(keysOf(t, env, nil))(t)
 	sourcetest.Equal(t, got.AccessKeyID, "ASIAECS")
-	t.Setenv("AWS_CONTAINER_AUTHORIZATION_TOKEN", "wrong")
+	env.ContainerTokenFile, env.ContainerToken = file(t, "container-token\n"), "the file takes precedence"
+	got = sourcetest.Must(keysOf(t, env, nil))(t)
+	sourcetest.Equal(t, got.AccessKeyID, "ASIAECS")
+	env.ContainerTokenFile = file(t, "wrong")
 	_, err := keysOf(t, env, nil)
 	sourcetest.Expect(t, err != nil && strings.Contains(err.Error(), "401"), "got %v", err)
 	for _, host := range []string{"localhost", "127.0.0.1", "::1", "169.254.170.2", "169.254.170.23", "fd00:ec2::23"} {
@@ -243,7 +242,7 @@ func TestMetadata(t *testing.T) {
 	sourcetest.Equal(t, requests, 9)
 
 	got, err := keysOf(t, Environment{NoMetadata: true}, nil)
-	sourcetest.Expect(t, got == credentials.Value{} && err == nil && requests == 9, "%v, %v, %d requests", got, err, requests)
+	sourcetest.Expect(t, got == credentials.Credentials{} && err == nil && requests == 9, "%v, %v, %d requests", got, err, requests)
 }
 
 // Elsewhere than on EC2, the search ends soon, and requests are anonymous.
@@ -253,7 +252,7 @@ func TestNoMetadata(t *testing.T) {
 	defer close(stop)
 	begun := time.Now()
 	got, err := keysOf(t, Environment{}, nil)
-	sourcetest.Expect(t, got == credentials.Value{} && err == nil, "%v, %v", got, err)
+	sourcetest.Expect(t, got == credentials.Credentials{} && err == nil, "%v, %v", got, err)
 	sourcetest.Expect(t, time.Since(begun) < 3*time.Second, "took %s", time.Since(begun))
 }
 
@@ -263,4 +262,17 @@ func TestSecretsAreKnown(t *testing.T) {
 	c := sourcetest.Must(newChain(Options{Env: Environment{CredentialsFile: file(t, files)}, Secrets: &secrets}))(t)
 	sourcetest.Must(c.get(t.Context()))(t)
 	sourcetest.Equal(t, secrets.Redact("a default/secret+key= b"), "a … b")
+}
+
+// The region is in the names of hosts of AWS.
+func TestRegionOf(t *testing.T) {
+	for host, want := range map[string]string{
+		"s3.eu-west-1.amazonaws.com": "eu-west-1", "s3-us-west-2.amazonaws.com": "us-west-2",
+		"s3.dualstack.ap-southeast-1.amazonaws.com": "ap-southeast-1", "s3-fips.us-gov-west-1.amazonaws.com": "us-gov-west-1",
+		"s3.cn-north-1.amazonaws.com.cn":                       "cn-north-1",
+		"bucket.vpce-1a2b3c4d.s3.us-east-1.vpce.amazonaws.com": "us-east-1",
+		"s3.amazonaws.com":                                     "", "s3-external-1.amazonaws.com": "", "minio.example.org": "", "s3.eu-west-1.example.org": "",
+	} {
+		sourcetest.Equal(t, regionOf(host), want, host)
+	}
 }

@@ -4,11 +4,10 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"net/netip"
 	"net/url"
 	"strings"
 	"unicode"
-
-	"github.com/minio/minio-go/v7/pkg/s3utils"
 
 	"github.com/larder-cli/larder/sources"
 )
@@ -47,13 +46,22 @@ func ParseURL(text string) (Location, error) {
 	case strings.ContainsAny(text, "?#"):
 		before, _, _ := strings.Cut(text, "?") // the query may be a secret
 		return malformed("%s: an s3:// URL can't contain ? or #", before)
-	case s3utils.CheckValidBucketName(bucket) != nil, strings.Contains(bucket, ":"):
+	case !validBucket(bucket):
 		return malformed("%s: %q is not the name of a bucket", text, bucket)
 	case prefix != "" && !valid(l.Prefix):
 		return malformed("%s: %q is no prefix of objects: %w", text, prefix, errName)
 	}
 	return l, nil
 }
+
+// validBucket reports whether a store may have a bucket with this name.
+func validBucket(name string) bool {
+	_, err := netip.ParseAddr(name)
+	joined := strings.Contains(name, "..") || strings.Contains(name, ".-") || strings.Contains(name, "-.")
+	return err != nil && !joined && bucketName().MatchString(name)
+}
+
+var bucketName = sources.Regexp(`^[A-Za-z0-9][A-Za-z0-9._-]{1,61}[A-Za-z0-9]$`)
 
 // ParseEndpoint parses the URL of a store, as in [Options]. Errors don't quote user information.
 func ParseEndpoint(text string) (*url.URL, error) {

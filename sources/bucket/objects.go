@@ -36,7 +36,7 @@ func (b *Bucket) do(
 	ctx context.Context, method, key string, query url.Values, call fetch.Call, edit func(*http.Request),
 ) (header http.Header, body []byte, err error) {
 	at := b.urlOf(key)
-	at.RawQuery = query.Encode()
+	at.RawQuery = strings.ReplaceAll(query.Encode(), "+", "%20") // as the signature is that of
 	req, err := http.NewRequestWithContext(ctx, method, at.String(), nil)
 	if err != nil {
 		return nil, nil, err
