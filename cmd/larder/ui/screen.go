@@ -54,7 +54,9 @@ func (s *Screen) Write(to io.Writer, text string) { s.WriteAfter(to, "", text) }
 
 // WriteAfter is Write for a line that begins with a text of Larder's own, even if logs take this text as a command.
 func (s *Screen) WriteAfter(to io.Writer, own, text string) {
-	text = own + s.outward(text)
+	if text = own + s.outward(text); text == "" {
+		return
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !s.live {
