@@ -6,6 +6,7 @@ import (
 	"os/user"
 	"path/filepath"
 	"strconv"
+	"sync"
 )
 
 // The attributes of a file decide who may change it. On a system without modes, every
@@ -17,7 +18,10 @@ type attributes struct {
 
 func deviceOf(info fs.FileInfo) uint64 { return attributesOf(info).device }
 
-func owned(info fs.FileInfo) bool { return OwnerID(info) == os.Geteuid() }
+// thisUser returns the number of this user, which takes a system call.
+var thisUser = sync.OnceValue(os.Geteuid)
+
+func owned(info fs.FileInfo) bool { return OwnerID(info) == thisUser() }
 
 // OwnerID returns the number of the user who owns a file, as [os.Geteuid] returns it.
 func OwnerID(info fs.FileInfo) int { return attributesOf(info).uid }
@@ -44,12 +48,12 @@ func OwnDir(info fs.FileInfo) bool {
 // own is [Own] for a file that the group or all users may write to according to the bits.
 func own(info fs.FileInfo, writable fs.FileMode) bool {
 	a := attributesOf(info)
-	return !hasModes || (a.uid == 0 || a.uid == os.Geteuid()) && (writable == 0 || writable == 0o020 && a.gid == a.uid)
+	return !hasModes || (a.uid == 0 || a.uid == thisUser()) && (writable == 0 || writable == 0o020 && a.gid == a.uid)
 }
 
 // IgnoresModes reports whether this user may write to files regardless of their
 // modes.
-func IgnoresModes() bool { return os.Geteuid() == 0 }
+func IgnoresModes() bool { return thisUser() == 0 }
 
 // Owner returns the name of the user who owns the file at path, or the number if the
 // user has no name. It is empty if that is this user, or can't be found out.
