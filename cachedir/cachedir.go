@@ -435,9 +435,12 @@ func (d *Dir) wait(ctx context.Context, try func() (bool, error), holder func() 
 			d.opts.Waiting(holder())
 		}
 	})
+	if !errors.Is(err, disk.ErrLockTimeout) {
+		return err
+	}
 	h := holder()
 	switch {
-	case !errors.Is(err, disk.ErrLockTimeout) || h.PID == 0:
+	case h.PID == 0:
 		return err
 	case h.Host == "":
 		return fmt.Errorf("%w, held by process %d", err, h.PID)
