@@ -112,6 +112,7 @@ type Dir struct {
 	archives *staging.Archives
 	lockless sync.Once   // warns that there are no locks
 	unshared atomic.Bool // set once a reflink has failed
+	uses     sync.Map    // from the ID of a package to the time of its last use in this run
 }
 
 // Options configure a Dir. The zero Options are ready to use.

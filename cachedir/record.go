@@ -110,9 +110,8 @@ func (d *Dir) recall(id sources.PackageID, dir string, ledgers ...*ledger) (reco
 			if err := d.letExecute(id, dir, r); err != nil {
 				return record{}, err
 			}
-			now := d.opts.Now()
-			if l == d.ledger && d.inside && d.readOnly == nil && now.Sub(d.lastUse(id)) > time.Hour {
-				_ = d.state.Touch(lockPath(id), now) // the last use, at most once an hour
+			if l == d.ledger && d.inside && d.readOnly == nil {
+				d.noteUse(id)
 			}
 			return r, nil
 		}
@@ -127,6 +126,18 @@ func recordOf(l *ledger, id sources.PackageID, marks []mark) (record, bool) {
 		return record{}, false
 	}
 	return r, true
+}
+
+// noteUse records that a package is used now, at most once an hour.
+func (d *Dir) noteUse(id sources.PackageID) {
+	now := d.opts.Now()
+	if noted, ok := d.uses.Load(id); ok && now.Sub(noted.(time.Time)) <= time.Hour {
+		return // many root modules use it
+	}
+	if now.Sub(d.lastUse(id)) > time.Hour {
+		_ = d.state.Touch(lockPath(id), now)
+	}
+	d.uses.Store(id, now)
 }
 
 // lastUse returns when a package was last used: when a user of the cache last did or, as long as that is not known,
