@@ -1,11 +1,16 @@
 package modules
 
-import "github.com/larder-cli/larder/sources"
+import (
+	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/disk"
+)
 
 // A Cache keeps what has been read, so that modules which many root modules call, and root
 // modules that [Roots] has searched, are read once. It is safe for concurrent use. It does not
 // detect later changes on disk.
 type Cache struct {
+	Reals disk.Reals // paths without symlinks
+
 	modules    sources.Memo[part, *module]
 	terragrunt terragruntFiles
 }

@@ -460,7 +460,8 @@ func (s *search) read(c *candidate) {
 		if slices.ContainsFunc(module.calls, func(call moduleCall) bool { return call.computed }) {
 			s.computed.Store(true)
 		}
-		c.calls[e], c.rootCalls[e] = localSources(c.path, module.calls), localSources(c.path, s.opts.Cache.read(root).calls)
+		c.calls[e] = s.localSources(c.path, module.calls)
+		c.rootCalls[e] = s.localSources(c.path, s.opts.Cache.read(root).calls)
 	}
 }
 
@@ -484,10 +485,10 @@ func (s *search) follow(ctx context.Context) {
 
 // localSources returns the directories that calls in the directory at path name, without symlinks. Where computed calls
 // lead depends on the root module.
-func localSources(path string, calls []moduleCall) (dirs []string) {
+func (s *search) localSources(path string, calls []moduleCall) (dirs []string) {
 	for _, call := range calls {
 		if isLocal(call.source) && !call.computed {
-			dirs = append(dirs, realPath(filepath.Join(path, filepath.FromSlash(call.source))))
+			dirs = append(dirs, s.opts.Cache.Reals.Of(filepath.Join(path, filepath.FromSlash(call.source))))
 		}
 	}
 	return dirs

@@ -74,7 +74,7 @@ func newWalk(dir string, opts Options) *walk {
 		root = dir
 	}
 	w := &walk{
-		root: realPath(root), opts: opts,
+		root: opts.Cache.Reals.Of(root), opts: opts,
 		read:    map[string]*module{},
 		dirs:    map[string]string{},
 		paths:   map[string]bool{},
@@ -297,7 +297,7 @@ func (w *walk) locate(c moduleCall, child call) (dir string, ok bool) {
 func (w *walk) moduleDir(c moduleCall, dir string) (string, bool) {
 	path, known := w.dirs[dir]
 	if !known {
-		path = realPath(w.path(dir))
+		path = w.opts.Cache.Reals.Of(w.path(dir))
 		if info, err := os.Stat(path); err != nil || !info.IsDir() {
 			path = ""
 		}

@@ -442,3 +442,18 @@ func TestTemporaryForNext(t *testing.T) {
 	check(t, cmd.Wait())
 	sourcetest.Equal(t, sweep(), "", "after the program has ended there are")
 }
+
+// Reals has the results of Real, also for links in the middle of a path, broken links and missing files.
+func TestReals(t *testing.T) {
+	dir := disk.Real(t.TempDir())
+	sourcetest.Check(t, os.MkdirAll(filepath.Join(dir, "a", "b"), 0o755))
+	sourcetest.Check(t, os.Symlink("a", filepath.Join(dir, "link")))
+	sourcetest.Check(t, os.Symlink(filepath.Join("..", "link"), filepath.Join(dir, "a", "up")))
+	sourcetest.Check(t, os.Symlink("nowhere", filepath.Join(dir, "broken")))
+	var reals disk.Reals
+	for _, name := range []string{".", "a", "link", "link/b", "link/up/b/c/d", "a/up/up", "broken/b", "link/../a", "missing/b"} {
+		path := dir + "/" + name
+		sourcetest.Equal(t, reals.Of(path), disk.Real(path), name)
+	}
+	sourcetest.Equal(t, reals.Of(filepath.Join(dir, "link", "b")), filepath.Join(dir, "a", "b"), "link/b")
+}

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"syscall"
@@ -177,6 +178,26 @@ func Real(path string) string {
 		return filepath.Join(Real(parent), filepath.Base(path))
 	}
 	return cmp.Or(real, path)
+}
+
+// A Reals is [Real] for paths that a run asks for again and again: it examines each directory once. The zero Reals is
+// ready to use. It is not for checks of what others may change meanwhile.
+type Reals struct{ known sources.Memo[string, string] }
+
+// Of returns the path without links, as far as it exists.
+func (r *Reals) Of(path string) string {
+	real, _ := r.known.Once(path, func() (string, error) {
+		parent := filepath.Dir(path)
+		if runtime.GOOS == "windows" || parent == path || path != filepath.Clean(path) || !filepath.IsAbs(path) {
+			return Real(path), nil // on Windows, a name without links may have another form
+		}
+		at := filepath.Join(r.Of(parent), filepath.Base(path))
+		if info, err := os.Lstat(at); err == nil && IsLink(info.Mode()) {
+			at = Real(at)
+		}
+		return at, nil
+	})
+	return real
 }
 
 // Existing returns the path, or the nearest file or directory above it that exists.

@@ -81,7 +81,6 @@ type Site struct {
 	// What the choice of engines depends on.
 	filesIn sources.Memo[string, CheckoutFiles]        // by directory
 	tops    sources.Memo[string, string]               // of repositories, by directory
-	reals   sources.Memo[string, string]               // paths of directories without symlinks
 	own     sources.Memo[string, cliconfig.OwnSetting] // of Larder's own file
 	onPath  sources.Memo[string, []sources.Engine]     // that PATH has
 
@@ -402,10 +401,7 @@ func Within(path, dir string) bool {
 func Resolve(path string) string { return disk.Real(path) }
 
 // Real is [Resolve] for a directory that the run asks for again and again.
-func (s *Site) Real(dir string) string {
-	path, _ := s.reals.Once(dir, func() (string, error) { return Resolve(dir), nil })
-	return path
-}
+func (s *Site) Real(dir string) string { return s.Modules.Reals.Of(dir) }
 
 // Again returns another command line for the same root modules.
 func (s *Site) Again(command string, platforms ...sources.Platform) string {
