@@ -15,6 +15,7 @@ import (
 	"github.com/larder-cli/larder/installer"
 	"github.com/larder-cli/larder/installer/modules"
 	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/disk"
 )
 
 // Mirrors in a checkout: anyone who can change the checkout chooses the packages in them.
@@ -25,13 +26,13 @@ import (
 // has a repository.
 func (m *Root) Checkout() (checkout string) {
 	start, home := m.Real(m.Dir), m.Real(m.Machine.Home)
-	if modules.HasConfiguration(m.Dir) && !IsBelow(home, start) {
-		checkout = start
-	}
-	for dir, last := start, ""; dir != last; dir, last = filepath.Dir(dir), dir {
-		if _, err := os.Lstat(filepath.Join(dir, ".git")); err == nil && !IsBelow(home, dir) {
+	for dir, last := m.Repository(start), ""; dir != "" && dir != last; dir, last = m.Repository(filepath.Dir(dir)), dir {
+		if !IsBelow(home, dir) {
 			checkout = dir
 		}
+	}
+	if checkout == "" && modules.HasConfiguration(m.Dir) && !IsBelow(home, start) {
+		checkout = start
 	}
 	return checkout
 }
@@ -42,7 +43,7 @@ func (m *Root) CheckedOut(path string) bool {
 	if checkout == "" {
 		return path == filepath.Join(m.Dir, "terraform.d", "plugins")
 	}
-	way := WayTo(path, "")
+	way, _ := m.ways.Once(path, func() ([]string, error) { return WayTo(path, ""), nil })
 	return way[len(way)-1] == checkout || slices.ContainsFunc(way, func(entry string) bool {
 		return entry != checkout && IsBelow(entry, checkout)
 	})
@@ -60,7 +61,15 @@ func (m *Root) ConfiguresItself() bool {
 // user has not named the directory, so it is the checkout that leads elsewhere.
 func (m *Root) IsLinked(dir string) bool {
 	relative, err := filepath.Rel(m.Dir, dir)
-	return err == nil && filepath.IsLocal(relative) && Resolve(dir) != filepath.Join(Resolve(m.Dir), relative)
+	if err != nil || !filepath.IsLocal(relative) || relative == "." {
+		return false
+	}
+	at := m.Dir
+	return slices.ContainsFunc(strings.Split(relative, string(filepath.Separator)), func(name string) bool {
+		at = filepath.Join(at, name)
+		info, err := os.Lstat(at)
+		return err == nil && disk.IsLink(info.Mode())
+	})
 }
 
 // CheckProviders returns an error if the checkout leads .terraform/providers into a plugin cache or

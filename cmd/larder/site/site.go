@@ -81,6 +81,7 @@ type Site struct {
 	// What the choice of engines depends on.
 	filesIn sources.Memo[string, CheckoutFiles]        // by directory
 	tops    sources.Memo[string, string]               // of repositories, by directory
+	ways    sources.Memo[string, []string]             // to directories and files, see CheckedOut
 	own     sources.Memo[string, cliconfig.OwnSetting] // of Larder's own file
 	onPath  sources.Memo[string, []sources.Engine]     // that PATH has
 
