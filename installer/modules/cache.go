@@ -1,6 +1,11 @@
 package modules
 
 import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
 	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/disk"
 )
@@ -11,6 +16,7 @@ import (
 type Cache struct {
 	Reals disk.Reals // paths without symlinks
 
+	lists      sources.Memo[string, []os.DirEntry]
 	modules    sources.Memo[part, *module]
 	terragrunt terragruntFiles
 }
@@ -25,9 +31,38 @@ type part struct {
 func (c *Cache) read(p part) *module {
 	m, _ := c.modules.Once(p, func() (*module, error) {
 		if p.tests != "" {
-			return readTests(p, c.read(part{path: p.path, engine: p.engine})), nil
+			return c.readTests(p, c.read(part{path: p.path, engine: p.engine})), nil
 		}
-		return readModule(p), nil
+		return c.readModule(p), nil
 	})
 	return m
+}
+
+// List returns the entries of a directory of configuration, whose path has no symlinks.
+func (c *Cache) List(dir string) ([]os.DirEntry, error) {
+	return c.lists.Once(dir, func() ([]os.DirEntry, error) { return os.ReadDir(dir) })
+}
+
+// Lacks reports whether [Cache.List] shows that a directory has no entry of this name. If it can't be listed, it may
+// have one.
+func (c *Cache) Lacks(dir, name string) bool {
+	entries, err := c.List(dir)
+	return err == nil && !slices.ContainsFunc(entries, func(e os.DirEntry) bool {
+		return strings.EqualFold(e.Name(), name) // file systems may ignore case
+	})
+}
+
+// configNames is [configNames] for a directory that is listed once.
+func (c *Cache) configNames(dir string) ([]string, error) {
+	entries, err := c.List(dir)
+	return namesOf(entries), err
+}
+
+// testNames returns the files in the default directory for tests.
+func (c *Cache) testNames(dir string) []string {
+	if c.Lacks(dir, defaultTests) {
+		return nil
+	}
+	names, _ := c.configNames(filepath.Join(dir, defaultTests))
+	return names
 }

@@ -3,7 +3,6 @@ package modules
 import (
 	"errors"
 	"maps"
-	"os"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -281,7 +280,7 @@ func (w *walk) inputs() map[string]*input {
 	for _, assignment := range w.opts.Inputs.Environ {
 		assign(assignment)
 	}
-	entries, _ := os.ReadDir(w.root)
+	entries, _ := w.opts.Cache.List(w.root)
 	var last []string
 	for _, e := range entries { // sorted
 		switch name := e.Name(); {

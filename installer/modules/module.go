@@ -38,9 +38,9 @@ type need struct {
 }
 
 // readModule reads the files of a module.
-func readModule(p part) *module {
+func (c *Cache) readModule(p part) *module {
 	d := &declarations{engine: p.engine, names: map[string]bool{}}
-	names, err := configNames(p.path)
+	names, err := c.configNames(p.path)
 	if err != nil {
 		d.fail(place{Filename: "."}, "", "module directory: %v", disk.Cause(err))
 		return &module{diags: d.diagnostics}
@@ -130,11 +130,11 @@ func (m *module) provider(name string, e sources.Engine) sources.Provider {
 }
 
 // readTests reads the tests of a root module, which are beside its files and in another directory.
-func readTests(p part, root *module) *module {
+func (c *Cache) readTests(p part, root *module) *module {
 	d := &declarations{engine: p.engine}
 	m := &module{tests: root.tests}
-	if dir := filepath.Clean(p.tests); dir != "." {
-		names, err := configNames(pathIn(p.path, dir))
+	if dir := filepath.Clean(p.tests); dir != "." && !(dir == defaultTests && c.Lacks(p.path, dir)) {
+		names, err := c.configNames(pathIn(p.path, dir))
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			d.fail(place{Filename: dir}, "", "test directory: %v", disk.Cause(err))
 		}

@@ -14,7 +14,6 @@ import (
 	"cmp"
 	"context"
 	"maps"
-	"path/filepath"
 	"slices"
 
 	"github.com/larder-cli/larder/sources"
@@ -94,7 +93,7 @@ type Tree struct {
 // an error and no module is missing. If ctx is done early, the diagnostics include an error.
 func Load(ctx context.Context, dir string, opts Options) (*Tree, sources.Diagnostics) {
 	w := newWalk(dir, opts.withDefaults())
-	unit := &terragrunt{files: &w.opts.Cache.terragrunt, reads: func(path string) { w.path(path) }}
+	unit := &terragrunt{cache: w.opts.Cache, reads: func(path string) { w.path(path) }}
 	elsewhere := !opts.Here && unit.elsewhere(w.root)
 	if !opts.Here {
 		w.units(ctx, unit.sources(w.root))
@@ -108,7 +107,7 @@ func Load(ctx context.Context, dir string, opts Options) (*Tree, sources.Diagnos
 	alone := len(tests.tests) > 0 && w.opts.Engine == sources.Terraform
 	alone = alone && (w.opts.TestsAlone == nil || w.opts.TestsAlone())
 	if len(root.files) == 0 && w.diags.Err() == nil && !alone {
-		names, _ := configNames(w.root) // those of the other engine
+		names, _ := w.opts.Cache.configNames(w.root) // those of the other engine
 		w.tree.Empty, w.tree.Elsewhere, w.tree.Partial = true, elsewhere, !slices.ContainsFunc(names, excludesUnits)
 		return w.tree, w.diags.sorted()
 	}
@@ -147,10 +146,9 @@ func TofuFiles(dir string) (twins, others bool) {
 }
 
 // HasConfiguration reports whether a directory has files with configuration, or tests.
-func HasConfiguration(dir string) bool {
-	names, _ := configNames(dir)
-	tests, _ := configNames(filepath.Join(dir, defaultTests))
-	return slices.ContainsFunc(names, IsConfiguration) || slices.ContainsFunc(slices.Concat(names, tests), isTest)
+func (c *Cache) HasConfiguration(dir string) bool {
+	names, _ := c.configNames(dir)
+	return slices.ContainsFunc(names, IsConfiguration) || slices.ContainsFunc(append(names, c.testNames(dir)...), isTest)
 }
 
 // requirements returns the needs collected so far, sorted by provider.

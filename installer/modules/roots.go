@@ -72,7 +72,7 @@ func Roots(ctx context.Context, dir string, opts RootsOptions) ([]string, error)
 	}
 	opts.Cache = cmp.Or(opts.Cache, new(Cache))
 	s := &search{dir: dir, top: realPath(dir), opts: opts, at: map[string]*candidate{}, seen: map[string]bool{}}
-	s.terragrunt = terragrunt{files: &opts.Cache.terragrunt}
+	s.terragrunt = terragrunt{cache: opts.Cache}
 	for _, glob := range opts.Exclude {
 		pattern, err := parseGlob(glob)
 		if err != nil {
@@ -270,12 +270,15 @@ func (s *search) look(ctx context.Context, at spotted) {
 		return
 	}
 	s.seen[at.path] = true
-	entries, err := os.ReadDir(at.path)
+	entries, err := s.opts.Cache.List(at.path)
 	if err != nil {
 		s.unread(err)
 		return
 	}
 	configured := s.consider(at, entries)
+	if s.at[at.path] == nil {
+		s.opts.Cache.lists.Forget(at.path) // there may be a great many
+	}
 	for _, entry := range entries {
 		name := entry.Name()
 		below := spotted{dir: filepath.Join(at.dir, name), path: filepath.Join(at.path, name), configured: configured}
@@ -381,7 +384,7 @@ func globMatch(pattern, names []string) bool {
 // consider makes a directory a candidate if it has files that a search reads. It reports whether it, or a directory
 // above, is configured.
 func (s *search) consider(at spotted, entries []os.DirEntry) (configured bool) {
-	names, tests := namesOf(entries), testsBelow(at.path, entries)
+	names, tests := namesOf(entries), s.opts.Cache.testNames(at.path)
 	c := &candidate{dir: at.dir, path: at.path, outside: at.outside, engines: s.enginesFor(names, tests, configExtensions)}
 	if len(c.engines) == 0 && !at.configured {
 		c.engines = s.enginesFor(slices.Concat(names, tests), nil, testExtensions)
@@ -404,15 +407,6 @@ func (s *search) consider(at spotted, entries []os.DirEntry) (configured bool) {
 		s.found, s.at[c.path] = append(s.found, c), c
 	}
 	return at.configured || c.configured
-}
-
-// testsBelow returns the test files in the directory for tests, if entries have it.
-func testsBelow(path string, entries []os.DirEntry) []string {
-	if !slices.ContainsFunc(entries, func(e os.DirEntry) bool { return e.Name() == defaultTests }) {
-		return nil
-	}
-	names, _ := configNames(filepath.Join(path, defaultTests))
-	return names
 }
 
 // enginesFor returns the engines of the search that read one of names with the extensions. Where both

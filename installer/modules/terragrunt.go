@@ -46,7 +46,7 @@ func terragruntFile(name string) bool {
 
 // A terragrunt evaluates Terragrunt's files. It is safe for concurrent use.
 type terragrunt struct {
-	files *terragruntFiles
+	cache *Cache
 	reads func(path string) // is called with the path of each file; may be nil
 }
 
@@ -68,7 +68,8 @@ func (t *terragrunt) read(path string) *terragruntConfig {
 	if t.reads != nil {
 		t.reads(path)
 	}
-	c, _ := t.files.Once(path, func() (*terragruntConfig, error) { return t.files.read(path), nil })
+	files := &t.cache.terragrunt
+	c, _ := files.Once(path, func() (*terragruntConfig, error) { return files.read(path), nil })
 	return c
 }
 
@@ -107,7 +108,7 @@ func argument(attributes hclsyntax.Attributes, name string) hclsyntax.Expression
 
 // sources returns the directories that may be the sources of the units in dir.
 func (t *terragrunt) sources(dir string) (all []string) {
-	entries, _ := os.ReadDir(dir)
+	entries, _ := t.cache.List(dir)
 	for _, e := range entries {
 		if !terragruntFile(e.Name()) {
 			continue
@@ -124,11 +125,10 @@ func (t *terragrunt) sources(dir string) (all []string) {
 // elsewhere reports whether Terragrunt runs the unit in dir in another directory, with
 // configuration that is not in dir.
 func (t *terragrunt) elsewhere(dir string) bool {
-	file := filepath.Join(dir, unitFile)
-	if _, err := os.Stat(file); err != nil {
+	if t.cache.Lacks(dir, unitFile) {
 		return false
 	}
-	return slices.ContainsFunc(t.open(file, dir), func(c *unitConfig) bool {
+	return slices.ContainsFunc(t.open(filepath.Join(dir, unitFile), dir), func(c *unitConfig) bool {
 		source, ok := c.directory(c.source)
 		return !ok || source != dir
 	})

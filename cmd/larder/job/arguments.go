@@ -99,7 +99,7 @@ func fullAddress(arg string) string {
 
 // IsRootModule reports whether dir contains configuration or a lock file.
 func IsRootModule(dir string) bool {
-	return modules.HasConfiguration(dir) || site.Exists(filepath.Join(dir, lockfile.Name))
+	return new(modules.Cache).HasConfiguration(dir) || site.Exists(filepath.Join(dir, lockfile.Name))
 }
 
 // TakeRoots reads arguments that name the root modules of the command.

@@ -13,7 +13,6 @@ import (
 	"github.com/larder-cli/larder/cmd/larder/ui"
 	"github.com/larder-cli/larder/fsmirror"
 	"github.com/larder-cli/larder/installer"
-	"github.com/larder-cli/larder/installer/modules"
 	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/disk"
 )
@@ -31,7 +30,7 @@ func (m *Root) Checkout() (checkout string) {
 			checkout = dir
 		}
 	}
-	if checkout == "" && modules.HasConfiguration(m.Dir) && !IsBelow(home, start) {
+	if checkout == "" && !IsBelow(home, start) && m.Modules.HasConfiguration(start) {
 		checkout = start
 	}
 	return checkout

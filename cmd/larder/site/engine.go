@@ -145,7 +145,7 @@ func (s *Site) FilesFor(dir string) (all []CheckoutFiles, err error) {
 		return nil, nil
 	}
 	for _, at := range s.DirsOf(dir) {
-		found, err := s.filesIn.Once(at, func() (CheckoutFiles, error) { return readCheckoutFiles(at) })
+		found, err := s.filesIn.Once(at, func() (CheckoutFiles, error) { return s.readCheckoutFiles(at) })
 		if err != nil {
 			return nil, err
 		}
@@ -184,7 +184,11 @@ func (s *Site) Repository(dir string) string {
 }
 
 // readCheckoutFiles reads the files in dir.
-func readCheckoutFiles(dir string) (found CheckoutFiles, err error) {
+func (s *Site) readCheckoutFiles(dir string) (found CheckoutFiles, err error) {
+	names := append([]string{cliconfig.CheckoutFile}, VersionFiles...)
+	if !slices.ContainsFunc(names, func(name string) bool { return !s.Modules.Lacks(dir, name) }) {
+		return found, nil
+	}
 	if info, err := os.Stat(dir); err == nil && !info.IsDir() { // reported where the root module is read
 		return found, nil
 	}

@@ -23,7 +23,7 @@ import (
 // configuration is elsewhere, the lock file's entries are requirements too. If there is neither
 // configuration nor a lock file, it returns an [emptyError], or nil where that is not a mistake.
 func (m *Root) Needs(ctx context.Context) (*installer.Root, error) {
-	if _, err := os.ReadDir(m.Dir); errors.Is(err, fs.ErrPermission) { // otherwise every file would be an error
+	if _, err := m.Modules.List(m.Real(m.Dir)); errors.Is(err, fs.ErrPermission) { // otherwise each file is an error
 		return nil, fmt.Errorf("%s: %w", m.Dir, disk.Cause(err))
 	}
 	tree, ds, err := m.Load(ctx)
@@ -35,7 +35,7 @@ func (m *Root) Needs(ctx context.Context) (*installer.Root, error) {
 	}
 	partial := tree.Partial && m.Lock.Exists
 	if tree.Empty && !partial && len(tree.Sources) == 0 {
-		if m.Reading.Empty || m.Both && modules.HasConfiguration(m.Dir) { // for the other engine
+		if m.Reading.Empty || m.Both && m.Modules.HasConfiguration(m.Real(m.Dir)) { // for the other engine
 			return nil, nil
 		}
 		return nil, m.noConfiguration()

@@ -272,7 +272,7 @@ func (e *execution) leave(ctx context.Context, m *site.Root) bool {
 		return true
 	}
 	open := e.command.Wrapper && m.Chosen.Assumed && m.Lock != nil && !m.Lock.Exists && e.Flags.LockMode == ""
-	if !open || len(e.EnginesOnPath()) < 2 || !modules.HasConfiguration(m.Dir) {
+	if !open || len(e.EnginesOnPath()) < 2 || !m.Modules.HasConfiguration(m.Real(m.Dir)) {
 		return false
 	}
 	e.mu.Lock()
