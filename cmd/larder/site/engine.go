@@ -293,7 +293,9 @@ func (s *Site) NoteEngine(ctx context.Context, lockPath string) {
 // engineAt returns the choice for the root module whose lock file has this path. It is empty if an error stops the
 // command there, which is reported later.
 func (s *Site) engineAt(ctx context.Context, lockPath string) Choice {
-	c, _ := s.chooseEngine(ctx, filepath.Dir(lockPath), lockPath, lockfile.ReadEngine(lockPath))
+	c, _ := s.engines.Get(ctx, lockPath, func() (Choice, error) {
+		return s.chooseEngine(ctx, filepath.Dir(lockPath), lockPath, lockfile.ReadEngine(lockPath))
+	})
 	return c
 }
 

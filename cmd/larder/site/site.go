@@ -79,6 +79,7 @@ type Site struct {
 	assumed, failed, notOffered atomic.Bool // see hintEngine; notOffered is a failure that another registry may not have
 
 	// What the choice of engines depends on.
+	engines sources.Memo[string, Choice]               // by the path of the lock file, before the run may write it
 	filesIn sources.Memo[string, CheckoutFiles]        // by directory
 	tops    sources.Memo[string, string]               // of repositories, by directory
 	ways    sources.Memo[string, []string]             // to directories and files, see CheckedOut
