@@ -3,6 +3,7 @@ package main
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -91,6 +92,34 @@ func TestRecordsAreReadOnce(t *testing.T) {
 				evidence := "openat cache/.larder/evidence/" + address(name) + "/1.0.0/SHA256SUMS"
 				sourcetest.Equal(t, calls[evidence], 1, evidence)
 			}
+		})
+	}
+}
+
+// If there is nothing to do, an install makes few system calls on files for each root module, wherever it is. Calls of
+// the Go runtime (futex, epoll, memory, threads) and for the user's number aren't counted.
+func TestNothingToDoTakesFewCalls(t *testing.T) {
+	const most = 100
+	rack := newRack(t, options{providers: []string{"alpha", "beta", "gamma"}, size: 1 << 10})
+	for _, link := range []string{"hardlink", "symlink"} {
+		t.Run(link, func(t *testing.T) {
+			k := rack.in(t)
+			count := func(roots int) (n int) {
+				for i := range roots {
+					k.prepare(fmt.Sprintf("all/a/b/c/d/%d", i), "")
+				}
+				k.do("all", "install", "-R", "--link", link)
+				p := k.prepare("all", k.larder, "install", "-R", "--link", link)
+				calls, err := callsIn(p.cmd, "") // also those in the directories above
+				skipUntraced(t, err)
+				sourcetest.Require(t, err == nil, "%v\n%s", err, &p.out)
+				for _, calls := range calls {
+					n += calls
+				}
+				return n
+			}
+			few, many := count(2), count(12)
+			sourcetest.Expect(t, few+10*most >= many, "%d calls for 2 root modules and %d for 12", few, many)
 		})
 	}
 }

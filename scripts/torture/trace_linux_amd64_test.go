@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -30,12 +31,12 @@ type failure struct {
 
 // failAt runs a command to its end and makes one system call fail with an
 // errno: number step among the calls that read, change or look up files in
-// dir. If step is 0, or the command makes fewer calls, none fails. Closing files always
-// succeeds. The error matches EPERM if the system does not permit tracing.
+// dir. If step is 0, or the command makes fewer calls, none fails. Closing and locking files
+// always succeed. The error matches EPERM if the system does not permit tracing.
 func failAt(cmd *exec.Cmd, step int, errno syscall.Errno, dir string) (failure, error) {
 	var failed failure
 	ws, err := trace(cmd, func(p *tracee, c fileCall, path string) syscall.Errno {
-		if !strings.HasPrefix(path+"/", dir+"/") {
+		if !strings.HasPrefix(path+"/", dir+"/") || slices.Contains([]string{"close", "fcntl", "flock"}, c.name) {
 			return 0
 		}
 		if failed.steps++; failed.steps != step {
@@ -284,6 +285,10 @@ var fileCalls = map[uint64]fileCall{
 	unix.SYS_FSYNC:      {"fsync", 0, none, false},
 	unix.SYS_FDATASYNC:  {"fdatasync", 0, none, false},
 	unix.SYS_SYNCFS:     {"syncfs", 0, none, false},
+
+	unix.SYS_CLOSE: {"close", 0, none, false},
+	unix.SYS_FCNTL: {"fcntl", 0, none, false},
+	unix.SYS_FLOCK: {"flock", 0, none, false},
 
 	unix.SYS_WRITE:           {"write", 0, none, true},
 	unix.SYS_PWRITE64:        {"pwrite64", 0, none, true},
