@@ -184,8 +184,11 @@ func Real(path string) string {
 // ready to use. It is not for checks of what others may change meanwhile.
 type Reals struct{ known sources.Memo[string, string] }
 
-// Of returns the path without links, as far as it exists.
+// Of returns the path without links, as far as it exists. A nil Reals examines it each time.
 func (r *Reals) Of(path string) string {
+	if r == nil {
+		return Real(path)
+	}
 	real, _ := r.known.Once(path, func() (string, error) {
 		parent := filepath.Dir(path)
 		if runtime.GOOS == "windows" || parent == path || path != filepath.Clean(path) || !filepath.IsAbs(path) {

@@ -20,6 +20,8 @@ type Records struct {
 	Dir      string   // has a directory for each store; without it, records last only for this run
 	Key      seal.Key // authenticates the records
 	ReadOnly bool     // new records last only for this run
+
+	Reals *disk.Reals // of the paths of stores, for a run with many of them; may be nil
 }
 
 // Of returns the directory for the store at a path. It is empty if Dir is.
@@ -41,7 +43,7 @@ const (
 
 // Ledger returns the options of the ledger of the store at a path.
 func (r Records) Ledger(store string) LedgerOptions {
-	store = disk.Real(store)
+	store = r.Reals.Of(store)
 	return LedgerOptions{Dir: r.underKey(r.of(store)), Store: store, Key: r.Key, ReadOnly: r.ReadOnly}
 }
 

@@ -146,6 +146,7 @@ func (m *Root) OpenCache(root string, adjust func(*cachedir.Options)) (*cachedir
 func (m *Root) cacheOptions() (cachedir.Options, error) {
 	s := m.Site
 	records, err := m.Records()
+	records.Reals = &s.Modules.Reals // of working directories
 	return cachedir.Options{
 		Records:     records,
 		Link:        s.Flags.Link,
