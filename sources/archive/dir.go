@@ -30,6 +30,11 @@ func Hash(ctx context.Context, dir string) (sources.Contents, error) {
 // [disk.HiddenFile]. Where the file system supports it, the files share their
 // data. Errors are those of [Unpack] and [Hash].
 func Copy(ctx context.Context, src string, to Dest) (sources.Contents, error) {
+	leave, err := enter(ctx)
+	if err != nil {
+		return sources.Contents{}, err
+	}
+	defer leave()
 	names, dirs, err := walk(src)
 	if err != nil {
 		return sources.Contents{}, err

@@ -1,9 +1,11 @@
 package archive
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
+	"runtime"
 	"strings"
 
 	"github.com/larder-cli/larder/sources"
@@ -31,6 +33,21 @@ const (
 	// packedOverhead is how many bytes larger than its files an archive may be.
 	packedOverhead = 16 << 20
 )
+
+// mostAtOnce is how many packages are unpacked or hashed at the same time, at most. Each keeps up to two cores busy.
+const mostAtOnce = 16
+
+var atOnce = make(chan struct{}, max(2, min(runtime.GOMAXPROCS(0), mostAtOnce)))
+
+// enter waits until a package may be unpacked or hashed. The caller calls leave after that.
+func enter(ctx context.Context) (leave func(), err error) {
+	select {
+	case atOnce <- struct{}{}:
+		return func() { <-atOnce }, nil
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
 
 // checkPacked checks the size of an archive whose files may have as many bytes.
 func checkPacked(size, most int64) error {

@@ -57,6 +57,12 @@ func Open(ctx context.Context, path string, progress io.Writer) (*disk.Hashed, e
 		f.Close()
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
+	leave, err := enter(ctx)
+	if err != nil {
+		f.Close()
+		return nil, err
+	}
+	defer leave()
 	h, err := disk.HashOpen(ctx, f, info, progress)
 	if err != nil {
 		f.Close()
@@ -69,6 +75,11 @@ func Open(ctx context.Context, path string, progress io.Writer) (*disk.Hashed, e
 // directory. An error that concerns one entry is an [EntryError]. An error that
 // matches [ErrLimit] means that the archive is too large.
 func Unpack(ctx context.Context, archive io.ReaderAt, size int64, to Dest) (sources.Contents, error) {
+	leave, err := enter(ctx)
+	if err != nil {
+		return sources.Contents{}, err
+	}
+	defer leave()
 	l, err := list(archive, size, to.most())
 	if err != nil {
 		return sources.Contents{}, err
