@@ -12,7 +12,7 @@ import (
 
 // ahead is how many packages are examined while all slots are taken. It limits the
 // memory use with thousands of packages.
-const ahead = 48
+const ahead = 16
 
 // FillOptions configure [Installer.Fill]. The zero FillOptions are ready to use.
 type FillOptions struct {

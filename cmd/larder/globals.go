@@ -28,7 +28,7 @@ func globalFlags() []line.Flag {
 		{Name: "engine", Value: "ENGINE,...", Repeatable: true,
 			Does: "rules to follow: " + oneOf(engines), Default: string(anyEngine), Offers: sources.Texts(engines)},
 		{Name: "offline", Does: "don't use the network"},
-		{Name: "jobs", Value: "N", Kind: line.Number, Does: "install N providers at the same time", Default: "16"},
+		{Name: "jobs", Value: "N", Kind: line.Number, Does: "install N providers at the same time", Default: "48"},
 		{Name: "lock-timeout", Value: "TIME", Kind: line.Time, Default: "no limit",
 			Does: "wait this long for other processes"},
 		choiceFlag("link", "HOW", sources.LinkModes),

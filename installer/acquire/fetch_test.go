@@ -379,7 +379,7 @@ func TestSlots(t *testing.T) {
 	sourcetest.Check(t, a.Enter(t.Context(), req))
 	second.Leave()
 	sourcetest.Equal(t, len(m.opts.Slots), 0)
-	sourcetest.Equal(t, cap(acquire.NewSlots(0)), 16)
+	sourcetest.Equal(t, cap(acquire.NewSlots(0)), 48)
 }
 
 // The archive of a payload is its provider's to close, and one that was opened is closed.

@@ -3,13 +3,14 @@ package acquire
 import "context"
 
 // Slots limit the number of packages that are fetched, unpacked, hashed or linked
-// concurrently, in all Acquirers that share them.
+// concurrently, in all Acquirers that share them. Most of them wait for servers: package archive
+// limits how many are unpacked and hashed.
 type Slots chan struct{}
 
-// NewSlots returns n slots, or 16 if n is 0.
+// NewSlots returns n slots, or 48 if n is 0.
 func NewSlots(n int) Slots {
 	if n == 0 {
-		n = 16
+		n = 48
 	}
 	return make(Slots, n)
 }
