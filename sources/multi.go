@@ -258,17 +258,23 @@ func withHintsOf(err error, answers []Answer) error {
 	return err
 }
 
+// deliver returns a package of the method's source as the method's.
+func (m Method) deliver(p Package) Package {
+	if p.from == nil { // the source is not a multi itself
+		p.from = m.Source
+	}
+	p.Tries = cmp.Or(m.Tries, p.Tries)
+	return p
+}
+
 // first queries the methods in turn until one has the package.
 func first(ctx context.Context, id PackageID, methods []Method) (Package, error) {
 	missing := ErrNotFound
 	var answers []Answer
 	var offline error
 	for _, method := range methods {
-		pkg, err := method.Source.Package(ctx, id)
-		if pkg.from == nil { // method.Source is not a multi itself
-			pkg.from = method.Source
-		}
-		pkg.Tries = cmp.Or(method.Tries, pkg.Tries)
+		pkg, err := method.Source.Package(WhenLocated(ctx, func(p Package) { Located(ctx, method.deliver(p)) }), id)
+		pkg = method.deliver(pkg)
 		if errors.Is(err, ErrOffline) {
 			offline = cmp.Or(offline, err)
 			continue

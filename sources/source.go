@@ -29,6 +29,21 @@ type Source interface {
 	String() string
 }
 
+type located struct{}
+
+// WhenLocated returns a context in which [Source.Package] calls do with the package as soon as only its signed
+// checksums are missing, and fetches these after that. Not every source does, and none for a recorded answer.
+func WhenLocated(ctx context.Context, do func(Package)) context.Context {
+	return context.WithValue(ctx, located{}, do)
+}
+
+// Located calls the function of [WhenLocated], if there is one. Sources call it.
+func Located(ctx context.Context, p Package) {
+	if do, ok := ctx.Value(located{}).(func(Package)); ok {
+		do(p)
+	}
+}
+
 // A Holding is what a mirror has of a release.
 type Holding struct {
 	Provider Provider // as the mirror states it, or else as it was asked about

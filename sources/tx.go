@@ -22,6 +22,14 @@ type Held struct {
 	Known   Stored // as it was last verified here, in place or not; without H1 if that is not recorded
 }
 
+// Needed returns the state of the package that a purpose needs.
+func (h Held) Needed(p Purpose) Stored {
+	if p == ToHash {
+		return h.Known
+	}
+	return h.Package
+}
+
 // A Tx is the transaction that puts one package into a store. Until it is
 // closed, no other process stores the package. Its methods are called in the
 // order below, Unpack and Commit at most once.

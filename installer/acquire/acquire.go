@@ -122,6 +122,8 @@ type Request struct {
 	// Slot is taken when work on the package begins. The caller releases it when the
 	// work is complete, including linking.
 	Slot *Slot
+
+	early *early // may be nil
 }
 
 // An Offer is a package that a source offers, with a verified signature.
@@ -156,7 +158,16 @@ func (a *Acquirer) Acquire(ctx context.Context, req Request, held sources.Stored
 	if a.Satisfies(req, held) {
 		return Result{Package: a.AcceptLocked(req, held)}, nil
 	}
-	offer, err := a.Ask(ctx, req)
+	defer func() { req.early.Close() }()
+	asking := ctx
+	if !req.DryRun {
+		asking = sources.WhenLocated(ctx, func(p sources.Package) {
+			if req.early == nil {
+				req.early = a.beginEarly(ctx, req, p)
+			}
+		})
+	}
+	offer, err := a.Ask(asking, req)
 	if err != nil {
 		return Result{Offer: offer}, err
 	}
@@ -225,10 +236,7 @@ func (a *Acquirer) take(ctx context.Context, req Request, offer Offer) (res Resu
 	if err != nil {
 		return res, false, err
 	}
-	there := held.Known
-	if req.Purpose == sources.ToStore {
-		there = held.Package
-	}
+	there := held.Needed(req.Purpose)
 	if a.Suffices(ctx, req, offer, there) {
 		res.Package = a.improve(ctx, tx, offer, there)
 		return res, false, nil

@@ -49,15 +49,10 @@ func (a *Acquirer) fetch(
 		got.ZH = read.zh
 		return got, err
 	}
-	begun := Event{Step: Fetching}
 	if offer.Location.URL != "" {
-		if got.Origin = fetch.Redact(offer.Location.URL); got.recent(ctx, offer, stage) {
-			a.reportStep(req, offer, begun)
-			return got, nil
-		}
-		begun.URL = got.Origin
+		return a.download(ctx, req, offer, stage, seen)
 	}
-	a.reportStep(req, offer, begun)
+	a.reportStep(req, offer, Event{Step: Fetching})
 	switch at := offer.Location; {
 	case offer.Payload != nil && offer.Payload.Arriving != nil:
 		got.Origin, got.Hidden = offer.Provenance.Origin, offer.Payload.Hidden
@@ -75,28 +70,68 @@ func (a *Acquirer) fetch(
 	case at.Dir != "":
 		got.Dir, got.Origin, got.Filename = at.Dir, at.Dir, ""
 		return got, nil
-	case at.Archive != "":
-		err := open(ctx, offer.Location.Archive, &got, seen)
-		return got, err
 	}
-	got.downloaded = true
+	err = open(ctx, offer.Location.Archive, &got, seen)
+	return got, err
+}
+
+// download gets a recent download of the offered archive, or else the rest of the requested one.
+func (a *Acquirer) download(
+	ctx context.Context, req Request, offer Offer, stage sources.Stage, seen *progress,
+) (got fetched, err error) {
+	early, ok := stage.(requested)
+	to := early.to
+	if !ok {
+		to = a.request(ctx, offer, stage, make(chan struct{}))
+	}
+	from := fetch.Redact(offer.Location.URL)
+	begun := Event{Step: Fetching, URL: from}
+	if to.got.opened {
+		begun.URL = ""
+	}
+	a.reportStep(req, offer, begun)
+	to.offer = offer
+	close(to.judged)
+	<-to.done
+	got, to.got = to.got, fetched{}
+	got.Signed, got.Filename, got.Origin = offer.Signed, offer.Filename, from
+	if to.err != nil || got.opened {
+		return got, to.err
+	}
+	seen.tell()
+	got.downloaded, got.ZH, got.size = true, to.hash(), seen.done
+	return got, nil
+}
+
+// request requests the offered archive, unless there is a recent download of it. What the server sends is not written
+// before judged is closed, or ctx is done.
+func (a *Acquirer) request(ctx context.Context, offer Offer, stage sources.Stage, judged chan struct{}) *arriving {
 	to := newArriving(offer, stage)
+	to.judged, to.stopped, to.done = judged, ctx.Done(), make(chan struct{})
+	if to.got.recent(ctx, offer, stage) {
+		close(to.done)
+		return to
+	}
 	from := fetch.Archive{
 		URL: offer.Location.URL, Size: offer.Size, Tries: offer.Tries, Alone: offer.alone,
-		Renew: func(ctx context.Context) (string, error) { return relocate(ctx, offer) },
-		From:  func(url string) { got.from = url },
+		Renew: func(ctx context.Context) (string, error) {
+			if err := to.wait(); err != nil {
+				return "", err
+			}
+			return relocate(ctx, to.offer)
+		},
+		From: func(url string) { to.got.from = url },
 	}
 	if time.Since(offer.asked) > goodFor {
 		if url, err := relocate(ctx, offer); err == nil {
 			from.URL = url
 		}
 	}
-	if err := a.down.Download(ctx, from, to); err != nil {
-		return got, err
-	}
-	seen.tell()
-	got.ZH, got.size = to.hash(), seen.done
-	return got, nil
+	go func() {
+		defer close(to.done)
+		to.err = a.down.Download(ctx, from, to)
+	}()
+	return to
 }
 
 // recent uses a recent download of the offered archive, if the source states the hash of
@@ -236,16 +271,36 @@ type arriving struct {
 	sum    hash.Hash
 	hashes []sources.Hash
 	broken error // error that stops further writes
+
+	judged  chan struct{}   // closed when the archive may be written; nil if it may be from the beginning
+	offer   Offer           // with evidence; set before judged is closed
+	stopped <-chan struct{} // closed when it will not be
+	done    chan struct{}   // closed when what follows is set
+	got     fetched         // a recent download, or the URL of the download
+	err     error
 }
 
 func newArriving(offer Offer, stage sources.Stage) *arriving {
 	return &arriving{Stage: stage, sum: sha256.New(), hashes: offer.Hashes}
 }
 
+// wait waits for the verdict.
+func (a *arriving) wait() error {
+	if a.judged == nil {
+		return nil
+	}
+	select {
+	case <-a.judged:
+		return nil
+	case <-a.stopped:
+		return context.Canceled
+	}
+}
+
 // Write implements [io.Writer].
 func (a *arriving) Write(p []byte) (int, error) {
-	if a.broken != nil {
-		return 0, a.broken
+	if err := cmp.Or(a.broken, a.wait()); err != nil {
+		return 0, err
 	}
 	a.sum.Write(p)
 	return a.Stage.Write(p)
@@ -253,8 +308,23 @@ func (a *arriving) Write(p []byte) (int, error) {
 
 // Begin implements [fetch.Stage].
 func (a *arriving) Begin(validator string) error {
+	if err := a.wait(); err != nil {
+		return err
+	}
+	return a.restart(validator)
+}
+
+func (a *arriving) restart(validator string) error {
 	a.sum.Reset()
 	return a.Stage.Begin(validator)
+}
+
+// Expect implements [fetch.Stage].
+func (a *arriving) Expect(size int64) error {
+	if err := a.wait(); err != nil {
+		return err
+	}
+	return a.Stage.Expect(size)
 }
 
 // Resume implements [fetch.Stage]. It hashes the kept part of an interrupted download
@@ -269,7 +339,7 @@ func (a *arriving) Resume() (have int64, validator string) {
 		have, err = io.Copy(a.sum, held)
 	}
 	if err != nil || note == "" {
-		a.broken = a.Begin("") // the kept part must be the hashed one
+		a.broken = a.restart("") // the kept part must be the hashed one
 		return 0, ""
 	}
 	return have, note

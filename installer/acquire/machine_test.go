@@ -47,6 +47,7 @@ type machine struct {
 	commitErr error
 	events    []acquire.Event
 	asked     int
+	located   func() // called before the source delivers evidence; may be nil
 }
 
 var errStep = errors.New("this step fails")
@@ -106,8 +107,13 @@ func (s machineSource) Versions(context.Context, sources.Provider) (sources.List
 	return sources.Listing{}, nil
 }
 
-func (s machineSource) Package(context.Context, sources.PackageID) (sources.Package, error) {
-	s.machine.asked++
+func (s machineSource) Package(ctx context.Context, _ sources.PackageID) (sources.Package, error) {
+	if s.machine.asked++; s.machine.located != nil {
+		offer := s.offer
+		offer.Signed = nil
+		sources.Located(ctx, offer)
+		s.machine.located()
+	}
 	return s.offer, s.askErr
 }
 

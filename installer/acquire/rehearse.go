@@ -34,7 +34,10 @@ func (r *Readings) of(ctx context.Context, at sources.Location) (reading, error)
 
 // begin begins the transaction of a request. That of a dry run locks nothing.
 func (a *Acquirer) begin(ctx context.Context, req Request, offer Offer) (held sources.Held, _ sources.Tx, err error) {
-	if !req.DryRun {
+	if e := req.early; e.of(offer) {
+		<-e.begun
+		return e.held, e, e.err
+	} else if e.Close(); !req.DryRun { // it may have the lock
 		return a.into.Begin(ctx, req.ID, req.Purpose)
 	}
 	if held.Known, err = a.into.Recall(req.ID); UnlessNotFound(err) != nil {

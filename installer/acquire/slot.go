@@ -25,21 +25,31 @@ func (a *Acquirer) Enter(ctx context.Context, req Request) error {
 	if err := a.opts.Judge.Options.Policy.Learn(ctx, req.ID.Provider, req.ID.Version); err != nil {
 		return err
 	}
-	if req.Slot == nil || req.Slot.of != nil {
+	if a.enterNow(req) {
 		return nil
 	}
+	a.Report(Event{Step: Queued, Package: req.ID})
 	select {
 	case a.opts.Slots <- struct{}{}:
-	default:
-		a.Report(Event{Step: Queued, Package: req.ID})
-		select {
-		case a.opts.Slots <- struct{}{}:
-		case <-ctx.Done():
-			return ctx.Err()
-		}
+	case <-ctx.Done():
+		return ctx.Err()
 	}
 	req.Slot.of = a.opts.Slots
 	return nil
+}
+
+// enterNow takes the request's slot if one is free, and reports whether the request has all that it needs.
+func (a *Acquirer) enterNow(req Request) bool {
+	if req.Slot == nil || req.Slot.of != nil {
+		return true
+	}
+	select {
+	case a.opts.Slots <- struct{}{}:
+		req.Slot.of = a.opts.Slots
+		return true
+	default:
+		return false
+	}
 }
 
 // Leave releases the slot, if it is taken.

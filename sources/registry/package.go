@@ -65,6 +65,9 @@ func (r *Registry) Package(ctx context.Context, id sources.PackageID) (p sources
 	case err != nil:
 		return p, err
 	}
+	located := p
+	located.Signed = nil
+	sources.Located(ctx, located)
 	return p, r.fetchSigned(ctx, p.Signed, d.sums, d.signature)
 }
 
