@@ -229,6 +229,7 @@ func (d *Dir) recorded(id sources.PackageID, ledgers ...*ledger) (all []record, 
 	}
 	known, err := d.known.Of(id)
 	switch {
+	case err == nil && known.H1 == "": // an archive in a mirror; nothing to compare files with
 	case err == nil:
 		if _, kept := d.evidence.Proof(id, known); kept == nil { // it is in another store
 			known.Evidence = ""
@@ -244,7 +245,8 @@ func (d *Dir) recorded(id sources.PackageID, ledgers ...*ledger) (all []record, 
 // recorded before for the same contents, if that is worth more.
 func (t *tx) recognize(by sources.Provenance) sources.Provenance {
 	known, err := t.d.known.Of(t.ID)
-	if err != nil || known.H1 != t.Contents.H1 {
+	now := sources.Stored{H1: t.Contents.H1, ZH: by.ZH}
+	if err != nil || !now.Same(sources.Stored{H1: known.H1, ZH: known.ZH}) {
 		return by
 	}
 	proof, kept := t.d.evidence.Proof(t.ID, known)
@@ -252,7 +254,10 @@ func (t *tx) recognize(by sources.Provenance) sources.Provenance {
 	if worth(proof) <= worth(by.Proof) {
 		return by
 	}
-	t.Contents.ZipH1, t.KeepArchive = known.ZipH1, t.KeepArchive && known.ZH == by.ZH
+	if known.H1 != "" {
+		t.Contents.ZipH1 = known.ZipH1
+	}
+	t.KeepArchive = t.KeepArchive && known.ZH == by.ZH
 	by.ZH, by.Filename, by.Origin, by.Proof = known.ZH, known.Filename, known.Origin, proof
 	if kept != nil { // otherwise it is in another store
 		by.Signed = kept

@@ -77,7 +77,7 @@ func (in *Installer) retryOthers(ctx context.Context, filled []Filled, dryRun bo
 		}
 		var others []sources.Hash
 		for _, other := range filled {
-			if p := other.Outcome.Package; other.ID.Release() == f.ID.Release() && other.ID != f.ID && p.H1 != "" {
+			if p := other.Outcome.Package; other.ID.Release() == f.ID.Release() && other.ID != f.ID && p.Hashed() {
 				others = append(others, p.Hashes()...)
 			}
 		}

@@ -94,7 +94,7 @@ func (in *Installer) Recall(id sources.PackageID) (sources.Stored, error) {
 	return known, err
 }
 
-// stored returns the store's package, without H1 if there is none that can be used.
+// stored returns the store's package, without hashes if there is none that can be used.
 func (in *Installer) stored(ctx context.Context, id sources.PackageID) sources.Stored {
 	s, err := in.into.Get(ctx, id)
 	if err != nil {

@@ -230,7 +230,7 @@ func (j *job) unusable(held sources.Stored, err error) string {
 func (j *job) fault(held sources.Stored) string {
 	held.Report = j.opts.Judge.Report(held.ID.Provider, held.Proof)
 	switch {
-	case held.H1 == "":
+	case !held.Hashed():
 		return "missing"
 	case held.Differs != "":
 		return "damaged"

@@ -218,7 +218,8 @@ func (k Key) AsListed(listed bool) Key {
 	return k
 }
 
-// Contents describe the files of a package, after hashing all of them.
+// Contents describe the files of a package, after hashing all of them. Those of an archive that was only listed have
+// no hashes.
 type Contents struct {
 	H1    Hash   // of the files as they are in a directory
 	ZipH1 Hash   // of the archive's entries, directories included; equal to H1 for a directory, or without such entries
@@ -233,12 +234,11 @@ type File struct {
 	SHA256 [32]byte
 }
 
-// A Stored package is in a store, or its hashes are recorded there. Its
-// contents are known.
+// A Stored package is in a store, or its hashes are recorded there.
 type Stored struct {
 	ID       PackageID
-	Dir      string // empty if only its hashes are recorded
-	H1       Hash
+	Dir      string  // empty if only its hashes are recorded
+	H1       Hash    // empty if only its archive was hashed
 	ZipH1    Hash    // see Contents; empty if unknown
 	ZH       Hash    // of the archive it came from; empty if unknown
 	Filename string  // of that archive; empty if unknown
@@ -267,6 +267,18 @@ type Stored struct {
 // Hashes returns the known hashes of the package.
 func (s Stored) Hashes() []Hash {
 	return slices.DeleteFunc([]Hash{s.H1, s.ZipH1, s.ZH}, func(h Hash) bool { return h == "" })
+}
+
+// Hashed reports whether any hash is known: otherwise, there is no package.
+func (s Stored) Hashed() bool { return s.H1 != "" || s.ZH != "" }
+
+// Same reports whether two packages have the same contents. If the contents of one weren't hashed, their archives
+// must be the same.
+func (s Stored) Same(other Stored) bool {
+	if s.H1 == "" || other.H1 == "" {
+		return s.ZH != "" && s.ZH == other.ZH
+	}
+	return s.H1 == other.H1
 }
 
 // AsLocked returns the proof about a package that a lock file has a hash of: the recorded one, as commands without a

@@ -18,8 +18,8 @@ const (
 
 // Held is the state of a package in a store when a [Tx] begins.
 type Held struct {
-	Package Stored // the package in place; without H1 if there is none that can be used
-	Known   Stored // as it was last verified here, in place or not; without H1 if that is not recorded
+	Package Stored // the package in place; without hashes if there is none that can be used
+	Known   Stored // as it was last verified here, in place or not; without hashes if that is not recorded
 }
 
 // Needed returns the state of the package that a purpose needs.

@@ -152,7 +152,7 @@ type Result struct {
 }
 
 // Acquire ensures that the store has the package. The caller passes what it found in
-// the store as held, without H1 if it found nothing. The error matches
+// the store as held, without hashes if it found nothing. The error matches
 // [sources.ErrNotFound] if no source has the package.
 func (a *Acquirer) Acquire(ctx context.Context, req Request, held sources.Stored) (Result, error) {
 	if a.Satisfies(req, held) {
@@ -321,7 +321,7 @@ func damagedIn(ctx context.Context, offer Offer, err error) error {
 // Satisfies reports whether the locked hashes accept a stored package, regardless of
 // the offers of sources.
 func (a *Acquirer) Satisfies(req Request, s sources.Stored) bool {
-	return s.H1 != "" && sources.MatchesAny(req.Locked, s.Hashes()...) && a.Proven(s)
+	return sources.MatchesAny(req.Locked, s.Hashes()...) && a.Proven(s)
 }
 
 // AcceptLocked returns a stored package that satisfies the request, see [sources.Stored.AsLocked]. It warns if the
@@ -340,7 +340,7 @@ func (a *Acquirer) AcceptLocked(req Request, s sources.Stored) sources.Stored {
 // the offered one.
 func (a *Acquirer) Suffices(ctx context.Context, req Request, offer Offer, s sources.Stored) bool {
 	switch {
-	case s.H1 == "":
+	case !s.Hashed():
 		return false
 	case len(req.Locked) > 0:
 		return a.Satisfies(req, s)
@@ -364,7 +364,7 @@ func (a *Acquirer) improve(ctx context.Context, tx sources.Tx, offer Offer, held
 	if err != nil {
 		a.Warn(held.ID, "recording its signed checksums: "+err.Error())
 	}
-	if err != nil || s.H1 == "" {
+	if err != nil || !s.Hashed() {
 		return held
 	}
 	return s

@@ -157,18 +157,16 @@ func (a *Acquirer) judgeContents(
 		err = a.checkKnown(req, offer, signed.Report, got, c, known)
 	}
 	if err == nil {
-		err = a.opts.Judge.Check(req.ID, a.bestReport(req.ID, proof, c, known))
+		err = a.opts.Judge.Check(req.ID, a.bestReport(proof, sources.Stored{ID: req.ID, H1: c.H1, ZH: got.ZH}, known))
 	}
 	return proof, err
 }
 
 // bestReport returns the better of the reports on a proof, and on what was proved here
 // before about the same contents.
-func (a *Acquirer) bestReport(
-	id sources.PackageID, proof sources.Proof, c sources.Contents, known sources.Stored,
-) sources.Report {
-	r := a.report(id, proof)
-	if known.H1 == c.H1 && !known.Imported && known.Report.Verdict > r.Verdict {
+func (a *Acquirer) bestReport(proof sources.Proof, now, known sources.Stored) sources.Report {
+	r := a.report(now.ID, proof)
+	if known.Same(now) && !known.Imported && known.Report.Verdict > r.Verdict {
 		return known.Report
 	}
 	return r
@@ -200,7 +198,7 @@ func (a *Acquirer) checkHashes(req Request, offer Offer, got ...sources.Hash) er
 // foreknown returns the hashes of an offered package that are known before it is fetched: those that are recorded for
 // the same archive, or else those that its source states.
 func foreknown(offer Offer, known sources.Stored) []sources.Hash {
-	if known.ZH != "" && slices.Contains(offer.Hashes, known.ZH) {
+	if known.H1 != "" && known.ZH != "" && slices.Contains(offer.Hashes, known.ZH) {
 		return slices.Compact(known.Hashes())
 	}
 	hashes := slices.Clone(offer.Hashes)

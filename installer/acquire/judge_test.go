@@ -259,7 +259,9 @@ func TestKnownContents(t *testing.T) {
 		{name: "another, and this one's archive is locked", recorded: at(widget.Platform, sources.Stored{H1: h1("b")}), locked: []sources.Hash{zh("a")}, warning: "the lock file has the new contents"},
 		{name: "other contents, although they are locked", recorded: at(widget.Platform, sources.Stored{H1: h1("b"), ZH: zh("a")}), locked: []sources.Hash{h1("a")}, want: swapped},
 		{name: "a claim", recorded: at(widget.Platform, sources.Stored{H1: h1("b"), Imported: true})},
-		{name: "only an archive", recorded: at(widget.Platform, sources.Stored{ZH: zh("b")})},
+		{name: "only the same archive", recorded: at(widget.Platform, sources.Stored{ZH: zh("a")})},
+		{name: "only another archive", recorded: at(widget.Platform, sources.Stored{ZH: zh("b")}), want: replaced},
+		{name: "only a claim about another archive", recorded: at(widget.Platform, sources.Stored{ZH: zh("b"), Imported: true})},
 		{name: "another, elsewhere", elsewhere: at(widget.Platform, sources.Stored{H1: h1("b")}), want: replaced},
 		{name: "a claim, and another elsewhere", recorded: at(widget.Platform, sources.Stored{H1: h1("a"), Imported: true}), elsewhere: at(widget.Platform, sources.Stored{H1: h1("b")}), want: replaced},
 		{name: "the same, and another elsewhere", recorded: at(widget.Platform, sources.Stored{H1: h1("a")}), elsewhere: at(widget.Platform, sources.Stored{H1: h1("b")})},
@@ -365,10 +367,10 @@ func TestRecorded(t *testing.T) {
 	}
 	var got []sources.Hash
 	for _, s := range m.acquirer().Recorded(widget) {
-		got = append(got, s.H1)
+		got = append(got, s.Hashes()...)
 		sourcetest.Expect(t, s.ID.Release() == widget.Release() && s.ID.Platform != widget.Platform, "got %v", s.ID)
 	}
-	sourcetest.EqualSlices(t, got, []sources.Hash{h1("arm"), h1("plan9")})
+	sourcetest.EqualSlices(t, got, []sources.Hash{zh("only an archive"), h1("arm"), h1("plan9")})
 	m.recallErr = errStep
 	sourcetest.Equal(t, len(m.acquirer().Recorded(widget)), 0)
 }
@@ -527,7 +529,7 @@ func TestLockedPackages(t *testing.T) {
 		{name: "contents of the archive", held: sources.Stored{H1: h1("a"), ZipH1: h1("zip a")}, locked: []sources.Hash{h1("zip a")}, ok: true},
 		{name: "others", held: sources.Stored{H1: h1("a"), ZH: zh("a")}, locked: []sources.Hash{h1("b"), zh("b")}},
 		{name: "none", held: sources.Stored{H1: h1("a")}},
-		{name: "no package", held: sources.Stored{ZH: zh("a")}, locked: []sources.Hash{zh("a")}},
+		{name: "no package", locked: []sources.Hash{zh("a")}},
 		{name: "not signed", held: sources.Stored{H1: h1("a")}, locked: []sources.Hash{h1("a")}, require: trust.RequireSigned},
 		{name: "signed", held: sources.Stored{H1: h1("a"), Proof: proofBy(key, true)}, locked: []sources.Hash{h1("a")}, require: trust.RequireSigned, ok: true},
 	} {

@@ -73,7 +73,7 @@ func (a *Acquirer) Recorded(id sources.PackageID) []sources.Stored {
 			continue
 		}
 		other := sources.PackageID{Provider: id.Provider, Version: id.Version, Platform: platform}
-		if was, err := a.recall(other); err == nil && was.H1 != "" {
+		if was, err := a.recall(other); err == nil && was.Hashed() {
 			was.ID = other
 			all = append(all, was)
 		}
@@ -128,7 +128,7 @@ func (a *Acquirer) recall(id sources.PackageID) (sources.Stored, error) {
 // verified returns the store's record of a package. If there is none, or only an
 // import's claim, it returns this user's record from elsewhere.
 func (a *Acquirer) verified(id sources.PackageID, known sources.Stored) (sources.Stored, error) {
-	if known.H1 != "" && !known.Imported || a.opts.Memory == nil {
+	if known.Hashed() && !known.Imported || a.opts.Memory == nil {
 		return a.judged(id, known), nil
 	}
 	elsewhere, err := a.opts.Memory.Recall(id)

@@ -123,7 +123,7 @@ func (a *Acquirer) Appraise(ctx context.Context, req Request) (sources.Stored, e
 	}
 	res, err := a.Take(ctx, req, offer)
 	err = cmp.Or(err, res.Package.Report.Refused)
-	if known.H1 == res.Package.H1 && known.Report.Verdict > res.Package.Report.Verdict {
+	if known.Same(res.Package) && known.Report.Verdict > res.Package.Report.Verdict {
 		res.Package.Proof, res.Package.Report = known.Proof, known.Report
 	}
 	return res.Package, err

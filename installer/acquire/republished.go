@@ -72,7 +72,7 @@ func (a *Acquirer) checkRelease(req Request, offer Offer, known sources.Stored) 
 
 // CheckRelease is the check of [Acquirer.Take] before a package is fetched, also for one
 // that is not: the publisher must not have signed other archives before. known is the store's record
-// of the package, without H1 if there is none. It returns what this user has verified.
+// of the package, without hashes if there is none. It returns what this user has verified.
 func (a *Acquirer) CheckRelease(req Request, offer Offer, known sources.Stored) (sources.Stored, error) {
 	known, err := a.verified(req.ID, known)
 	if err == nil {
@@ -100,7 +100,7 @@ func (a *Acquirer) checkKnown(
 			return err
 		}
 	}
-	if known.H1 == "" {
+	if !known.Hashed() {
 		return nil
 	}
 	err := compare(known, now, offer.Source)

@@ -49,7 +49,7 @@ func Put(ctx context.Context, to Store, id sources.PackageID, from Supply) (sour
 	if from.Purpose == sources.ToHash {
 		there = held.Known
 	}
-	if there.H1 != "" && from.Accept(there) {
+	if there.Hashed() && from.Accept(there) {
 		if from.Improve == nil {
 			return there, nil
 		}

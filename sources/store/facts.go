@@ -22,7 +22,7 @@ import (
 // Facts are what a record contains about a package, in each kind of store. They contain
 // no verdict, which depends on the settings of each run.
 type Facts struct {
-	H1       sources.Hash  `json:"h1"`
+	H1       sources.Hash  `json:"h1,omitempty"` // empty if only the archive was hashed, which a signature covers
 	ZipH1    sources.Hash  `json:"zip_h1,omitempty"`
 	ZH       sources.Hash  `json:"zh,omitempty"`
 	Filename string        `json:"filename,omitempty"`
@@ -77,7 +77,7 @@ func (now Sums) Differ(was Sums, since string) string {
 // Format is the number of the format of records.
 const Format = 3
 
-// New returns the facts about an unpacked package.
+// New returns the facts about a package with these contents.
 func New(c sources.Contents, by sources.Provenance, now time.Time) Facts {
 	return Facts{
 		H1: c.H1, ZipH1: c.ZipH1, ZH: by.ZH, Filename: by.Filename, Origin: by.Origin, Proof: by.Proof, Since: now.UTC(),
@@ -100,10 +100,7 @@ func (f Facts) Proven() bool { return f.Proof.Any() || f.Evidence != "" }
 
 // Hashes returns the hashes of the package as lock files have them.
 func (f Facts) Hashes() []sources.Hash {
-	if f.ZH == "" {
-		return []sources.Hash{f.H1}
-	}
-	return []sources.Hash{f.H1, f.ZH}
+	return sources.Stored{H1: f.H1, ZH: f.ZH}.Hashes()
 }
 
 // Improved returns the facts after better evidence was found for the package.

@@ -26,12 +26,21 @@ func (k Known) Of(id sources.PackageID) (Facts, error) { return k.Find(id.Provid
 func (k Known) Keep(judge sources.Judge, id sources.PackageID, f Facts) Facts {
 	worth := func(f Facts) sources.Verdict { return judge.Report(id.Provider, f.Proof).Verdict }
 	if old, err := k.Of(id); err == nil {
-		switch {
-		case old.H1 != f.H1 && f.Imported && !old.Imported:
+		switch same := old.Same(f); {
+		case f.Imported && !old.Imported && (!same || old.H1 == ""):
 			return old
-		case old.H1 == f.H1 && (old.ZH == f.ZH || f.ZH == ""):
+		case old.H1 == "" && f.ZH == "" && worth(old) > worth(f): // nothing shows that it is the same package
+			return f
+		case same && (old.ZH == f.ZH || f.ZH == ""):
+			if !old.Imported {
+				f = f.With(old)
+			}
 			if worth(old) >= worth(f) && (old.Evidence != "") == (f.Evidence != "") && (f.Imported || !old.Imported) {
-				return old
+				if old.H1 == f.H1 {
+					return old
+				}
+				f = old.With(f)
+				break
 			}
 			f.Since, f.Imported = old.Since, f.Imported && old.Imported
 		}

@@ -193,9 +193,19 @@ func LetExecute(dir string, id sources.PackageID, warn func(error)) (restored bo
 	return true, nil
 }
 
-// Same reports whether a package has the recorded hashes. An unpacked package lacks the checksum of its archive.
+// Same reports whether a package has the recorded hashes. An unpacked package lacks the checksum of its archive, and a
+// signed archive may lack the hash of its contents.
 func (f Facts) Same(now Facts) bool {
-	return f.H1 == now.H1 && (now.ZH == "" || f.ZH == "" || f.ZH == now.ZH)
+	same := sources.Stored{H1: f.H1, ZH: f.ZH}.Same(sources.Stored{H1: now.H1, ZH: now.ZH})
+	return same && (now.ZH == "" || f.ZH == "" || f.ZH == now.ZH)
+}
+
+// With returns the facts with the hashes of the contents from others about the same package, if only they have them.
+func (f Facts) With(other Facts) Facts {
+	if f.H1 == "" {
+		f.H1, f.ZipH1 = other.H1, other.ZipH1
+	}
+	return f
 }
 
 // Differ describes how contents differ from the recorded ones.

@@ -283,7 +283,7 @@ func lockedOf(hashes []sources.Hash, known []sources.Stored) []Locked {
 		one := Locked{Platform: same[0].ID.Platform.String()}
 		for _, s := range same {
 			one.Hashes = append(one.Hashes, s.Hashes()...)
-			if s.H1 != "" && slices.ContainsFunc(s.Hashes(), has) {
+			if (s.H1 != "" || s.Proof.Any()) && slices.ContainsFunc(s.Hashes(), has) {
 				one.Verification = new(report.VerificationOf(s.Report))
 			}
 		}

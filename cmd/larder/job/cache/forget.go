@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/larder-cli/larder/cmd/larder/job"
@@ -118,7 +119,7 @@ func release(_ context.Context, k *job.TargetCache, id sources.PackageID) (bool,
 type Forgotten struct {
 	report.Typed `type:"forgotten"`
 	report.PackageID
-	H1 sources.Hash `json:"h1"`
+	H1 sources.Hash `json:"h1,omitempty"`
 	ZH sources.Hash `json:"zh,omitempty"`
 	report.Verification
 	Origin string    `json:"origin,omitempty"`
@@ -127,10 +128,7 @@ type Forgotten struct {
 
 // Text implements [report.Value].
 func (f Forgotten) Text(*report.Output) string {
-	hashes := string(f.H1)
-	if f.ZH != "" {
-		hashes += " or " + string(f.ZH)
-	}
+	hashes := strings.Join(sources.Texts(sources.Stored{H1: f.H1, ZH: f.ZH}.Hashes()), " or ")
 	return f.Named() + "  " + hashes + ", " + f.As() + ", seen on " + f.Since.Format(time.DateOnly)
 }
 
