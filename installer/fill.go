@@ -158,7 +158,11 @@ func (in *Installer) fill(
 	if err := in.acquirer.Enter(ctx, demands[0].req); err != nil { // the package may have to be hashed
 		return got, err
 	}
-	held := in.stored(ctx, s.ID)
+	var requests []acquire.Request
+	for _, d := range demands {
+		requests = append(requests, d.req)
+	}
+	held := in.acquirer.Read(ctx, in.stored(ctx, s.ID), requests...)
 	slot.Leave() // while sources are queried
 	unmet := slices.DeleteFunc(demands, func(d demand) bool {
 		ok := d.met(held)

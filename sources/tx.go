@@ -82,6 +82,10 @@ type Payload struct {
 	Dir      string    // of an unpacked package
 	Files    Files     // of an unpacked package, still being received
 
+	// Covered reports that signed checksums cover the archive, and that nothing requires the h1: hash of its contents. A
+	// store of archives then only lists its files.
+	Covered bool
+
 	// Hidden are the mode bits that files made from an archive or from Files must not
 	// have, because not all users can read the original. It is 0 for downloads, which
 	// are public.

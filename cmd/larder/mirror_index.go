@@ -1,8 +1,11 @@
 package main
 
 import (
+	"context"
+
 	"github.com/larder-cli/larder/cmd/larder/job/mirror"
 	"github.com/larder-cli/larder/cmd/larder/line"
+	"github.com/larder-cli/larder/cmd/larder/site"
 )
 
 var mirrorIndexCommand = &line.Command{
@@ -12,8 +15,14 @@ var mirrorIndexCommand = &line.Command{
 	Least:     1, Most: 1, Needs: needsMirror,
 	Example: "larder mirror index ./mirror",
 	About: "Reads every archive, so it turns a directory of archives into a network mirror.\n" +
-		"Skips archives that it can't read.",
-	Flags:  []line.Flag{dryRunFlag("show which files would be written")},
+		"Skips archives that it can't read. Signed archives have zh: hashes, and h1: hashes too\n" +
+		"if Larder has computed them.",
+	Flags: []line.Flag{
+		line.Flag{Name: "hashes", Does: "compute the h1: hash of every package"},
+		dryRunFlag("show which files would be written"),
+	},
 	Leaves: "run the command again to complete the index",
-	Run:    onWord(mirror.Index),
+	Run: atSite(func(ctx context.Context, l *line.Line, s *site.Site) error {
+		return mirror.Index(ctx, s, l.Word(0), l.Bool("hashes"))
+	}),
 }

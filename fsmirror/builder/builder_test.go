@@ -377,7 +377,7 @@ func TestChangedInPlace(t *testing.T) {
 		s, err := b.Get(t.Context(), parseID(t, widget+"/1.0.0/linux_amd64"))
 		sourcetest.Expect(t, err != nil || s.Differs != "" && s.Report.Verdict == sources.Unverified,
 			"it is taken for what was stored: %+v", s)
-		_, leftOut, err := b.Index(t.Context(), false)
+		_, leftOut, err := b.Index(t.Context(), false, false)
 		must(t, err)
 		sourcetest.Expect(t, len(leftOut) == 1, "left out of the index: %v, want it", leftOut)
 		b.Close()

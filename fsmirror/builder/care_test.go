@@ -148,7 +148,7 @@ func TestIndexDry(t *testing.T) {
 	write(t, filepath.Join(d.packed, widget, "0.9.0.json"), `{"archives":{}}`)
 	write(t, filepath.Join(d.packed, widget, "terraform-provider-widget_2.0.0_linux_amd64.zip"), "junk")
 	before := stamps(t, d.packed)
-	changes, leftOut, err := open(t, d.packed, builder.Options{ReadOnly: true}).Index(t.Context(), true)
+	changes, leftOut, err := open(t, d.packed, builder.Options{ReadOnly: true}).Index(t.Context(), false, true)
 	must(t, err)
 	want := []builder.Change{{Path: widget + "/1.0.0.json"}, {Path: widget + "/index.json"}, {Path: widget + "/0.9.0.json", Removed: true}}
 	same := func(a, b builder.Change) bool { return a.Path == b.Path && a.Removed == b.Removed }

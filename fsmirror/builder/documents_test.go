@@ -55,7 +55,7 @@ func TestDocumentsWithoutEvidence(t *testing.T) {
 			p := parseID(t, id)
 			must(t, damage(filepath.Join(dir, filepath.FromSlash(evidence.Path(p.Provider, p.Version)))))
 			b := open(t, dir, builder.Options{})
-			changes, _, err := b.Index(t.Context(), false)
+			changes, _, err := b.Index(t.Context(), false, false)
 			must(t, err)
 			text := readText(t, filepath.Join(dir, widget, "1.0.0.json"))
 			sourcetest.Expect(t, len(changes) == 1 && !strings.Contains(text, "larder"), "%v: %s", changes, text)

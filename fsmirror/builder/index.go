@@ -52,10 +52,11 @@ func (b *Builder) Finish(ctx context.Context) error {
 }
 
 // Index is [Builder.Finish], except that it also removes entries of damaged archives, and those that refer to files
-// outside the mirror's layout. It returns the changes it made, or would make if it is a dry run, and the reasons for
+// outside the mirror's layout. Contents requests the hash of the contents of every archive: otherwise, signed ones may
+// lack it. It returns the changes it made, or would make if it is a dry run, and the reasons for
 // which archives were left out.
-func (b *Builder) Index(ctx context.Context, dry bool) (changes []Change, leftOut []error, err error) {
-	p, err := b.index(ctx, indexing{}, dry)
+func (b *Builder) Index(ctx context.Context, contents, dry bool) (changes []Change, leftOut []error, err error) {
+	p, err := b.index(ctx, indexing{contents: contents}, dry)
 	return p.steps, p.leftOut, err
 }
 
@@ -145,8 +146,10 @@ type indexing struct {
 	without map[fsmirror.Package]bool // except these
 	keep    bool                      // and present entries, of damaged archives and of no packages of the mirror
 
+	contents bool // with the hash of the contents of each
+
 	// Look returns the record of an archive. Nil is [Builder.look].
-	look func(context.Context, fsmirror.Package) (record, error)
+	look func(_ context.Context, _ fsmirror.Package, contents bool) (record, error)
 }
 
 // plan plans the changes. The index is correct after each step. The error is about directories whose documents have to
@@ -264,7 +267,8 @@ func (h *homeIndex) read(ctx context.Context, how indexing) error {
 		h.there[name] = h.b.readDocument(name)
 	}
 	for _, at := range h.archives {
-		r, err := how.look(ctx, at)
+		contents := how.contents || !how.keep && sources.AnyOf(sources.H1, h.stated(at))
+		r, err := how.look(ctx, at, contents)
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
@@ -332,6 +336,11 @@ func (h *homeIndex) add(name, platform string, entry fsmirror.Archive) {
 	h.want[name].Archives[platform] = entry
 }
 
+// stated returns the hashes of an archive in its present entry.
+func (h *homeIndex) stated(at fsmirror.Package) []sources.Hash {
+	return h.there[document(h.home, at.ID.Version)].Archives[at.ID.Platform.String()].Hashes
+}
+
 // enter adds the entry of an archive that was read, or the reason for which it has none. The current entry of a
 // damaged archive stays: clients refuse the archive, and without the entry they would choose another version.
 func (h *homeIndex) enter(at fsmirror.Package, r record, err error) {
@@ -348,7 +357,10 @@ func (h *homeIndex) enter(at fsmirror.Package, r record, err error) {
 		h.setStays(at.ID, true)
 	default:
 		// Engines compute the second hash from the archive.
-		hashes := sources.SortHashes([]sources.Hash{r.H1, cmp.Or(r.ZipH1, r.H1), r.ZH})
+		hashes := sources.SortHashes(sources.Stored{H1: r.H1, ZipH1: cmp.Or(r.ZipH1, r.H1), ZH: r.ZH}.Hashes())
+		if stated := h.stated(at); r.H1 == "" && slices.Contains(stated, r.ZH) { // another user has computed the others
+			hashes = sources.SortHashes(append(hashes, sources.HashesOf(sources.H1, stated)...))
+		}
 		rel, _ := filepath.Rel(h.b.dir.Path(h.home), at.Path()) // both are in the mirror
 		entry := fsmirror.Archive{Hashes: hashes, URL: (&url.URL{Path: filepath.ToSlash(rel)}).String()}
 		h.add(document(h.home, at.ID.Version), at.ID.Platform.String(), entry)

@@ -42,7 +42,7 @@ func TestWaitsEndWithTheirContext(t *testing.T) {
 	waits(map[string]func(context.Context) error{
 		"put": func(ctx context.Context) error { _, err := sourcetest.Put(ctx, b, id, d.delivery(id)); return err },
 	})
-	index := func(ctx context.Context) error { _, _, err := b.Index(ctx, false); return err }
+	index := func(ctx context.Context) error { _, _, err := b.Index(ctx, false, false); return err }
 	prune := func(ctx context.Context) error { _, err := b.Prune(ctx, &builder.Plan{}); return err }
 	must(t, errors.Join(index(t.Context()), prune(t.Context()))) // these don't wait for a download
 	altered := builder.Alter(t, b)

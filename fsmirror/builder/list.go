@@ -38,6 +38,9 @@ type ListOptions struct {
 	// of these packages is its Err.
 	Hash, Again bool
 
+	// Contents requests the hash of the contents, of signed archives too.
+	Contents bool
+
 	// Report is called with the number of bytes processed so far. It may be nil.
 	Report func(done, of int64)
 }

@@ -100,17 +100,23 @@ func (b *Builder) learn(id sources.PackageID, f store.Facts) {
 	if b.opts.Judge.Report(id.Provider, f.Proof).Verdict <= sources.MirrorEvidence || f.ZH == "" {
 		return
 	}
-	if old, err := b.known.Of(id); errors.Is(err, sources.ErrNotFound) || err == nil && (old.Imported || old.H1 == f.H1) {
+	if old, err := b.known.Of(id); errors.Is(err, sources.ErrNotFound) || err == nil && (old.Imported || same(old, f)) {
 		b.known.Keep(b.opts.Judge, id, f)
 	}
+}
+
+// same reports whether facts are about the same contents.
+func same(a, b store.Facts) bool {
+	return sources.Stored{H1: a.H1, ZH: a.ZH}.Same(sources.Stored{H1: b.H1, ZH: b.ZH})
 }
 
 // knows completes facts without proof by what is known about the same contents.
 func (b *Builder) knows(id sources.PackageID, is store.Facts) store.Facts {
 	f, err := b.known.Of(id)
-	if err != nil || f.Imported || f.H1 != is.H1 || is.ZH != "" && f.ZH != is.ZH {
+	if err != nil || f.Imported || !same(f, is) || is.ZH != "" && f.ZH != is.ZH {
 		return is
 	}
+	f = f.With(is)
 	f.Since, f.Sums = is.Since, is.Sums
 	if !b.hasEvidence(id) { // it is in another store
 		f.Evidence = ""
@@ -138,8 +144,8 @@ func mark(at fsmirror.Package) (string, error) {
 }
 
 // look returns the record of a package. It hashes the package if it has changed.
-func (b *Builder) look(ctx context.Context, at fsmirror.Package) (record, error) {
-	r, err := b.remembered(ctx, at, ListOptions{Hash: true})
+func (b *Builder) look(ctx context.Context, at fsmirror.Package, contents bool) (record, error) {
+	r, err := b.remembered(ctx, at, ListOptions{Hash: true, Contents: contents})
 	if err != nil || r.differs != "" {
 		return r, err
 	}
@@ -182,12 +188,12 @@ func (b *Builder) remembered(ctx context.Context, at fsmirror.Package, opts List
 	switch {
 	case recallErr != nil && !isNew:
 		return record{}, recallErr
-	case !isNew && old.Mark == now && !b.opts.Paranoid:
+	case !isNew && old.Mark == now && !b.opts.Paranoid && (old.H1 != "" || !opts.Contents):
 		return old, nil
 	case !opts.Hash && (isNew || !opts.Again):
 		return record{}, nil
 	}
-	is, _, err := hash(ctx, at.Path())
+	is, _, err := b.hash(ctx, at, opts.Contents || old.H1 != "")
 	fresh := record{Facts: is, Mark: now}
 	switch {
 	case err != nil:
@@ -196,7 +202,7 @@ func (b *Builder) remembered(ctx context.Context, at fsmirror.Package, opts List
 		fresh.Since = b.opts.Now().UTC()
 		fresh.Facts = b.knows(at.ID, fresh.Facts)
 	case old.Same(is):
-		fresh.Facts = old.Facts
+		fresh.Facts = old.With(is)
 	default: // damage is never recorded
 		fresh.differs = cmp.Or(old.ZH, old.H1)
 		return fresh, nil
@@ -205,17 +211,24 @@ func (b *Builder) remembered(ctx context.Context, at fsmirror.Package, opts List
 	return fresh, nil
 }
 
-// hash reads and hashes a package.
-func hash(ctx context.Context, path string) (f store.Facts, c sources.Contents, err error) {
-	info, err := os.Stat(path)
+// hash hashes a package. It reads the contents of an archive only if the hash of these is requested, or if no signed
+// checksums cover the archive.
+func (b *Builder) hash(
+	ctx context.Context, at fsmirror.Package, contents bool,
+) (f store.Facts, c sources.Contents, err error) {
+	info, err := os.Stat(at.Path())
 	switch {
 	case err != nil:
 		return f, c, err
 	case info.IsDir():
-		c, err = archive.Hash(ctx, path)
+		c, err = archive.Hash(ctx, at.Path())
 		return store.Facts{H1: c.H1}, c, err
 	}
-	c, f.ZH, err = archive.Read(ctx, path)
+	covered := func(zh sources.Hash) bool {
+		proof, err := b.evidence.Check(ctx, at.ID, store.Facts{ZH: zh})
+		return err == nil && proof.Signed() && !contents
+	}
+	c, f.ZH, err = archive.ReadUnless(ctx, at.Path(), covered)
 	f.H1, f.ZipH1 = c.H1, c.ZipH1
 	return f, c, err
 }
@@ -246,11 +259,24 @@ func (b *Builder) Get(ctx context.Context, id sources.PackageID) (sources.Stored
 	return b.Find(ctx, b.place(id, b.opts.Unpacked))
 }
 
+// Read returns a package of the mirror with the hash of its contents, which it computes once.
+func (b *Builder) Read(ctx context.Context, s sources.Stored) (sources.Stored, error) {
+	if s.H1 != "" || s.ZH == "" {
+		return s, nil
+	}
+	at := fsmirror.Package{ID: s.ID, Location: sources.Location{Archive: s.Dir}}
+	r, err := b.look(ctx, at, true)
+	if err != nil {
+		return s, sources.InPackage(s.ID, err)
+	}
+	return b.stored(at, r), nil
+}
+
 // Find is [Builder.Get] for a package that was found anywhere in the mirror.
 func (b *Builder) Find(ctx context.Context, at fsmirror.Package) (sources.Stored, error) {
-	r, err := b.look(ctx, at)
+	r, err := b.look(ctx, at, false)
 	for try := 0; errors.Is(err, fs.ErrNotExist) && try < 5; try++ { // another process replaced it
-		r, err = b.look(ctx, at)
+		r, err = b.look(ctx, at, false)
 	}
 	if err != nil {
 		return sources.Stored{}, sources.InPackage(at.ID, err)
@@ -358,7 +384,7 @@ func (b *Builder) Begin(
 		t.Form, t.NoArchive = store.Packed, b.noArchive()
 	}
 	if b.opts.Temporary {
-		t.Sharing = staging.ByLink
+		t.Sharing, t.Whole = staging.ByLink, true // a bundle has the hashes of contents
 	}
 	t.Finally(leave)
 	noLink := func(*disk.Dir) error { return nil }
@@ -435,6 +461,9 @@ func (t *tx) Put(ctx context.Context, f store.Facts) (sources.Stored, error) {
 	is, err := mark(t.at)
 	if err != nil {
 		return sources.Stored{}, err
+	}
+	if known, err := t.b.known.Of(t.ID); err == nil && !known.Imported && same(known, f) {
+		f = f.With(known)
 	}
 	return t.added(record{Facts: f, Mark: is}), nil
 }

@@ -121,7 +121,7 @@ func (v *verifier) subject(e Entry) store.Subject {
 	before := ""
 	s.Read = func(ctx context.Context) (store.Facts, error) {
 		before, _ = mark(e.at)
-		now, contents, err := hash(ctx, e.at.Path())
+		now, contents, err := v.hash(ctx, e.at, v.statesContents(e.at))
 		if err == nil {
 			_, err = archive.ExecutableIn(contents, e.ID.Provider.Type)
 		}
@@ -141,6 +141,15 @@ func (v *verifier) subject(e Entry) store.Subject {
 	return s
 }
 
+// statesContents reports whether the record of a package or the index has the hash of its contents.
+func (v *verifier) statesContents(at fsmirror.Package) bool {
+	if r, err := v.recall(at); err == nil && r.H1 != "" {
+		return true
+	}
+	doc := v.readDocument(document(home(at.ID.Provider), at.ID.Version))
+	return sources.AnyOf(sources.H1, doc.Archives[at.ID.Platform.String()].Hashes)
+}
+
 // done adds a package with the results of verifying it, and records what was proved about a sound package, so that
 // later commands know it.
 func (v *verifier) done(e Entry, read record, result store.Verified) {
@@ -151,13 +160,13 @@ func (v *verifier) done(e Entry, read record, result store.Verified) {
 	for _, f := range result.Findings {
 		v.add(f)
 	}
-	if read.H1 != "" {
+	if len(read.Hashes()) > 0 {
 		v.fresh[e.Path] = read
 	}
 	if !result.Sound() {
 		return
 	}
-	read.Facts, read.Proof = result.Was, result.Proof
+	read.Facts, read.Proof = result.Was.With(read.Facts), result.Proof
 	if !read.Proof.Signed() {
 		v.Unvouched++
 	}
@@ -182,7 +191,7 @@ func (v *verifier) done(e Entry, read record, result store.Verified) {
 // filesystem mirror and requires no index.
 func (v *verifier) checkIndex(ctx context.Context) error {
 	exists, before, unread := false, len(v.Findings), map[string]error{}
-	look := func(_ context.Context, at fsmirror.Package) (r record, err error) {
+	look := func(_ context.Context, at fsmirror.Package, _ bool) (r record, err error) {
 		r, ok := v.fresh[v.relative(at.Path())]
 		if !ok {
 			err = errors.New("damaged") // which is a finding
@@ -284,11 +293,11 @@ func (v *verifier) checkArchive(doc string, version sources.Version, platform st
 		v.found(BadIndex, doc, nil, "the file that it names for %s is not a package: %s", platform, file)
 	}
 	for _, h := range entry.Hashes {
-		if ok && h.Usable() && h != fresh.ZH && h != fresh.H1 && h != fresh.ZipH1 {
-			is := fresh.ZH
-			if h.Scheme() == sources.H1 {
-				is = fresh.H1
-			}
+		is := fresh.ZH
+		if h.Scheme() == sources.H1 {
+			is = fresh.H1
+		}
+		if ok && h.Usable() && is != "" && h != is && h != fresh.ZipH1 {
 			v.found(BadIndex, doc, nil, "it lists %s for %s, but %s is %s", h, platform, file, is)
 		}
 	}

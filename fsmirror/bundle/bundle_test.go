@@ -211,7 +211,7 @@ func TestNewerEvidence(t *testing.T) {
 	w.WriteEvidence(later, "*/1.1.0/*")
 	arrivals := mustImport(t, first, created(t, later, since(described(t, first))))
 	sourcetest.Equal(t, len(arrivals), 1, arrivals)
-	alike(t, first, indexed(t, later))
+	alike(t, indexed(t, first), indexed(t, later))
 	s, err := there(t, first).Get(ctx, sourcetest.PackageID(t, widget, "1.1.0", "linux_amd64"))
 	sourcetest.Expect(t, err == nil && s.Signed != nil, "%+v, %v", s, err)
 }

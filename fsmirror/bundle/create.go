@@ -170,6 +170,9 @@ func contentsOf(
 			continue
 		}
 		s, err := there.Find(ctx, found)
+		if err == nil {
+			s, err = there.Read(ctx, s)
+		}
 		if err == nil && s.Differs != "" {
 			err = sources.InPackage(found.ID, &builder.ChangedError{Was: s.Differs, Is: s.ZH})
 			err = sources.WithHint(err, "larder mirror verify %s lists every problem", dir)

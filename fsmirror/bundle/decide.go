@@ -89,15 +89,19 @@ func (in *importer) fate(ctx context.Context, p Package, there []fsmirror.Packag
 	}
 	a = Arrival{p, known.Proof, known.Report, Added}
 	for _, found := range there {
+		same := found.Unpacked() == p.Unpacked()
 		s, err := in.mirror.Find(ctx, found)
-		switch same := found.Unpacked() == p.Unpacked(); {
+		if err == nil && !same {
+			s, err = in.mirror.Read(ctx, s)
+		}
+		switch {
 		case ctx.Err() != nil:
 			return a, ctx.Err()
 		case same && (err != nil || s.Differs != "" && s.Differs == p.hashes()[0]):
 			a.How = Replaced
 		case err != nil:
 			return a, err
-		case s.H1 != p.H1 || same && !p.Unpacked() && s.ZH != p.ZH:
+		case !s.Same(sources.Stored{H1: p.H1, ZH: p.ZH}) || same && !p.Unpacked() && s.ZH != p.ZH:
 			has := string(s.ZH)
 			if found.Unpacked() {
 				has = "it unpacked, as " + string(s.H1)

@@ -132,7 +132,8 @@ func left(t testing.TB, dir string) []string {
 func indexed(t testing.TB, dir string) string {
 	t.Helper()
 	b := sourcetest.Must(builder.Open(context.Background(), dir, builder.Options{}))(t)
-	check(t, b.Finish(context.Background()))
+	_, _, err := b.Index(context.Background(), true, false) // as bundles have the hashes of contents
+	check(t, err)
 	check(t, b.Close())
 	return dir
 }

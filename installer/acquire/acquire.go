@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"io/fs"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -59,6 +60,26 @@ type Store interface {
 // of a real run.
 type Taker interface {
 	Takes(from sources.Location) error
+}
+
+// A Reader is a store whose packages may lack the hash of their contents. Read returns the package with the hash.
+type Reader interface {
+	Read(ctx context.Context, s sources.Stored) (sources.Stored, error)
+}
+
+// Read returns a package of the store with the hash of its contents, if one of the requests requires that: its locked
+// hashes are of contents only. After an error, the package is unchanged.
+func (a *Acquirer) Read(ctx context.Context, s sources.Stored, all ...Request) sources.Stored {
+	from, can := a.into.(Reader)
+	if !can || s.ZH == "" || s.H1 != "" || !slices.ContainsFunc(all, func(r Request) bool {
+		return sources.AnyOf(sources.H1, r.Locked) && !slices.Contains(r.Locked, s.ZH)
+	}) {
+		return s
+	}
+	if read, err := from.Read(ctx, s); err == nil {
+		return read
+	}
+	return s
 }
 
 // A Downloader downloads archives.
@@ -237,7 +258,10 @@ func (a *Acquirer) take(ctx context.Context, req Request, offer Offer) (res Resu
 		return res, false, err
 	}
 	there := held.Needed(req.Purpose)
-	if a.Suffices(ctx, req, offer, there) {
+	if req.Purpose == sources.ToStore {
+		there = a.Read(ctx, there, req)
+	}
+	if (req.Purpose == sources.ToStore || there.H1 != "") && a.Suffices(ctx, req, offer, there) {
 		res.Package = a.improve(ctx, tx, offer, there)
 		return res, false, nil
 	}
@@ -284,6 +308,7 @@ func (a *Acquirer) receive(
 		return res, doubtful, downloadedFrom(got.from, damagedIn(ctx, offer, err))
 	}
 	a.reportStep(req, offer, Event{Step: Verified, Text: strings.Join(signed.Report.Notes, "; ")})
+	got.Covered = signed.Proof.Signed() && !readsContents(req, offer, got.ZH, known)
 	contents, err := tx.Unpack(ctx, got.Payload)
 	if err != nil {
 		return res, doubtful && !isHere(err), damagedIn(ctx, offer, err)

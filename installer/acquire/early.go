@@ -54,7 +54,9 @@ func (a *Acquirer) beginEarly(ctx context.Context, req Request, pkg sources.Pack
 func (a *Acquirer) lacks(req Request, held sources.Held, pkg sources.Package) bool {
 	known, err := a.verified(req.ID, held.Known)
 	same := known.ZH == "" || slices.Contains(pkg.Hashes, known.ZH)
-	return held.Needed(req.Purpose).H1 == "" && err == nil && same
+	needed := held.Needed(req.Purpose)
+	missing := !needed.Hashed() || req.Purpose == sources.ToHash && needed.H1 == ""
+	return missing && err == nil && same
 }
 
 // of reports whether the transaction is one for the offer.

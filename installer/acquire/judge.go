@@ -141,6 +141,13 @@ func (a *Acquirer) judgeArchive(ctx context.Context, req Request, offer Offer, g
 	return a.verifyCarried(ctx, offer, got.ZH)
 }
 
+// readsContents reports whether the hash of the contents of an archive is required, although signed checksums cover the
+// archive: it alone shows that the package is the one that the lock file, the source or a record has.
+func readsContents(req Request, offer Offer, zh sources.Hash, known sources.Stored) bool {
+	lacks := func(hashes []sources.Hash) bool { return sources.AnyUsable(hashes) && !slices.Contains(hashes, zh) }
+	return lacks(req.Locked) || lacks(offer.Hashes) || known.Hashed() && !known.Imported && known.ZH != zh
+}
+
 // judgeContents is the last check before the package becomes visible, when all hashes
 // are known. It returns what is proved about the package.
 func (a *Acquirer) judgeContents(

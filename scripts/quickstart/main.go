@@ -55,7 +55,7 @@ func write(t testing.TB, dir string) {
 	w.WriteEvidence(dir)
 	b, err := builder.Open(context.Background(), dir, builder.Options{})
 	sourcetest.Check(t, err)
-	_, _, err = b.Index(context.Background(), false)
+	_, _, err = b.Index(context.Background(), false, false)
 	sourcetest.Check(t, errors.Join(err, b.Close()))
 	for _, name := range []string{"known", "mirror.lock", "partial", "tmp"} {
 		sourcetest.Check(t, os.RemoveAll(filepath.Join(dir, ".larder", name)))

@@ -57,10 +57,13 @@ func TestRejectedNames(t *testing.T) {
 			for name := range strings.SplitSeq(test.names, " ") {
 				items = append(items, item{name: name})
 			}
-			_, _, err := unpack(t, makeZip(t, items...))
+			data := makeZip(t, items...)
+			_, _, err := unpack(t, data)
 			var entry *archive.EntryError
 			sourcetest.Expect(t, errors.As(err, &entry) && strings.Contains(err.Error(), test.want),
 				"got error %v, want one about an entry, with %q", err, test.want)
+			_, listErr := archive.List(bytes.NewReader(data), int64(len(data)))
+			sourcetest.Expect(t, listErr != nil && listErr.Error() == err.Error(), "listing: %v", listErr)
 		})
 	}
 }

@@ -113,6 +113,20 @@ func Files(archive io.ReaderAt, size int64) ([]*zip.File, error) {
 	return files, nil
 }
 
+// List returns the files of a zip archive of the given size after checking all that the archive states about them. It
+// reads none of them, so the contents have no hashes. Errors are those of [Unpack].
+func List(archive io.ReaderAt, size int64) (c sources.Contents, err error) {
+	l, err := list(archive, size, MaxSize)
+	for _, e := range l.files {
+		if wrong := e.checkDescriptor(archive); wrong != nil && err == nil {
+			err = &EntryError{e.Name, wrong}
+		}
+		c.Files = append(c.Files, sources.File{Path: e.path, Size: int64(e.UncompressedSize64)})
+		c.Size += int64(e.UncompressedSize64)
+	}
+	return c, err
+}
+
 // A budget is a reader that limits the total number of bytes read.
 type budget struct {
 	io.ReaderAt

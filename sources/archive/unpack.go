@@ -111,6 +111,13 @@ func Sum(ctx context.Context, archive io.ReaderAt, size int64) (sources.Contents
 // the same bytes: Read fails if the file changes meanwhile. Other errors are
 // those of [Open] and [Unpack].
 func Read(ctx context.Context, path string) (c sources.Contents, zh sources.Hash, err error) {
+	return ReadUnless(ctx, path, func(sources.Hash) bool { return false })
+}
+
+// ReadUnless is [Read], but it only lists the contents, see [List], if the hash of the archive suffices.
+func ReadUnless(
+	ctx context.Context, path string, suffices func(sources.Hash) bool,
+) (c sources.Contents, zh sources.Hash, err error) {
 	h, err := Open(ctx, path, nil)
 	if err != nil {
 		return c, "", err
@@ -120,14 +127,18 @@ func Read(ctx context.Context, path string) (c sources.Contents, zh sources.Hash
 	if err != nil {
 		return c, "", err
 	}
-	c, err = Sum(ctx, h, info.Size())
+	if zh = sources.ZipHash(h.Sum); suffices(zh) {
+		c, err = List(h, info.Size())
+	} else {
+		c, err = Sum(ctx, h, info.Size())
+	}
 	if err != nil && !errors.Is(err, disk.ErrChanged) { // that names the archive
 		err = fmt.Errorf("%s: %w", path, err)
 	}
 	if err == nil {
 		_, err = h.Stat()
 	}
-	return c, sources.ZipHash(h.Sum), err
+	return c, zh, err
 }
 
 // take decompresses a file to out, and verifies it.

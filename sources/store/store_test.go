@@ -6,7 +6,9 @@ import (
 	"context"
 	"crypto/sha256"
 	"errors"
+	"fmt"
 	"io/fs"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -20,6 +22,7 @@ import (
 	"github.com/larder-cli/larder/sources/disk"
 	"github.com/larder-cli/larder/sources/sourcetest"
 	"github.com/larder-cli/larder/sources/store"
+	"github.com/larder-cli/larder/sources/trust"
 )
 
 func TestFacts(t *testing.T) {
@@ -299,4 +302,74 @@ func TestFindingsInBundles(t *testing.T) {
 	f.Package = nil
 	sourcetest.Equal(t, f.Error(), "b.tar: it differs")
 	sourcetest.Equal(t, f.Text(), "it differs")
+}
+
+// A counting archive counts the bytes that are read.
+type counting struct {
+	sources.Archive
+	n int64
+}
+
+func (c *counting) ReadAt(p []byte, off int64) (int, error) {
+	n, err := c.Archive.ReadAt(p, off)
+	c.n += int64(n)
+	return n, err
+}
+
+// An archive that signed checksums cover is copied into a store of archives, and its contents aren't read. Other forms
+// and stores hash them.
+func TestCoveredArchives(t *testing.T) {
+	noise := make([]byte, 4<<20)
+	_, _ = rand.NewChaCha8([32]byte{}).Read(noise)
+	packed := filepath.Join(t.TempDir(), "a.zip")
+	check(t, os.WriteFile(packed, zipped(t, string(noise)), 0o644))
+	for _, c := range []struct {
+		form           store.Form
+		covered, whole bool
+		reads          int64 // megabytes
+		hashed         bool
+	}{
+		{store.Packed, true, false, 4, false}, {store.Packed, true, true, 8, true}, {store.Packed, false, false, 8, true},
+		{store.Unpacked, true, false, 4, true}, {store.Hashed, true, false, 4, true},
+	} {
+		x := begin(t, c.form)
+		x.Whole = c.whole
+		f, info, err := disk.OpenFile(packed)
+		check(t, err)
+		from := &counting{Archive: f}
+		got, err := x.Unpack(t.Context(), sources.Payload{Archive: from, Covered: c.covered})
+		sourcetest.Expect(t, err == nil && (got.H1 != "") == c.hashed && got.Files[0].Path == "terraform-provider-widget" &&
+			got.Size == int64(len(noise)), "%+v: %v, %v", c, got, err)
+		sourcetest.Expect(t, from.n>>20 == c.reads, "%+v: read %d bytes of %d", c, from.n, info.Size())
+		x.Close()
+		check(t, f.Close())
+	}
+	x := begin(t, store.Packed)
+	defer x.Close()
+	sourcetest.Must(x.stage.Write([]byte("this is no archive")))(t)
+	_, err := x.Unpack(t.Context(), sources.Payload{Covered: true})
+	sourcetest.Expect(t, err != nil && strings.Contains(err.Error(), "unpacking: "), "got %v", err)
+}
+
+// What is known about an archive and what is known about its contents complete each other. Weaker facts, and claims,
+// replace nothing.
+func TestKnownHashes(t *testing.T) {
+	archive, both := store.Facts{ZH: "zh:a"}, store.Facts{H1: "h1:a", ZH: "zh:a"}
+	proven := func(f store.Facts) store.Facts { f.Proof = by("K"); return f }
+	claimed := func(f store.Facts) store.Facts { f.Imported = true; return f }
+	for i, c := range []struct{ old, new, returned, kept store.Facts }{
+		{proven(archive), both, proven(both), proven(both)},
+		{both, proven(archive), proven(both), proven(both)},
+		{proven(both), archive, proven(both), proven(both)},
+		{proven(archive), claimed(both), proven(archive), proven(archive)},
+		{claimed(both), proven(archive), proven(archive), proven(archive)},
+		{proven(archive), store.Facts{H1: "h1:a"}, store.Facts{H1: "h1:a"}, proven(archive)},
+		{archive, store.Facts{H1: "h1:a"}, store.Facts{H1: "h1:a"}, store.Facts{H1: "h1:a"}},
+		{proven(archive), store.Facts{H1: "h1:b", ZH: "zh:b"}, store.Facts{H1: "h1:b", ZH: "zh:b"}, store.Facts{H1: "h1:b", ZH: "zh:b"}},
+	} {
+		k, id := store.NewKnown(store.LedgerOptions{}), widget(t, "1.0.0")
+		k.Keep(trust.Judge{}, id, c.old)
+		deep(t, k.Keep(trust.Judge{}, id, c.new), c.returned, fmt.Sprint("returned ", i))
+		deep(t, sourcetest.Must(k.Of(id))(t), c.kept, fmt.Sprint("kept ", i))
+	}
 }

@@ -50,6 +50,7 @@ type Tx struct {
 	ID       sources.PackageID
 	Form     Form
 	ReadOnly bool   // unpack files without write permission
+	Whole    bool   // hash the contents of archives that signed checksums cover, too
 	Root     string // path of the store
 	Place    string // what hints call its file system
 
@@ -147,7 +148,11 @@ func (t *Tx) make(ctx context.Context, from sources.Payload) (c sources.Contents
 	case t.Form == Unpacked:
 		return t.unpack(ctx, file, info.Size(), to)
 	}
-	c, err = archive.Sum(ctx, file, info.Size())
+	if t.Form == Packed && from.Covered && !t.Whole {
+		c, err = archive.List(file, info.Size())
+	} else {
+		c, err = archive.Sum(ctx, file, info.Size())
+	}
 	switch {
 	case t.Form == Hashed:
 		return c, err
@@ -173,7 +178,7 @@ func (t *Tx) Commit(ctx context.Context, by sources.Provenance) (sources.Stored,
 func (t *Tx) commit(ctx context.Context, by sources.Provenance) (sources.Stored, error) {
 	if !t.Received {
 		old := t.Layout.Old()
-		if old.H1 == "" || old.ZH != by.ZH {
+		if old.H1 == "" && old.ZH == "" || old.ZH != by.ZH {
 			return sources.Stored{}, nil // its record is missing, or is about a different archive
 		}
 		f := old.Improved(by)

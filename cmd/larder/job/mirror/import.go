@@ -225,6 +225,9 @@ func (im *importing) importOne(ctx context.Context, c legacy.Candidate, news boo
 		if err != nil {
 			return err
 		}
+		if there, err = im.store.Read(ctx, there); err != nil {
+			return err
+		}
 		switch same := h1 == there.H1; {
 		case same && !news:
 			stored.Dir, stored.H1 = there.Dir, there.H1

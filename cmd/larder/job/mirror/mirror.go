@@ -196,8 +196,8 @@ func (v verified) tell(ctx context.Context, unread error) error {
 }
 
 // Index reads all archives and uses no hash records, because it repairs mirrors with
-// wrong documents.
-func Index(ctx context.Context, s *site.Site, dir string) error {
+// wrong documents. Hashes requests the hash of the contents of each archive.
+func Index(ctx context.Context, s *site.Site, dir string, hashes bool) error {
 	dry := s.Flags.DryRun
 	_, b, err := openDir(ctx, s, dir, builder.Options{ReadOnly: dry, Paranoid: true})
 	if err != nil {
@@ -205,7 +205,7 @@ func Index(ctx context.Context, s *site.Site, dir string) error {
 	}
 	var leftOut []error
 	changes, err := report.Work(s.Output, func(report.Report) (changes []builder.Change, err error) {
-		changes, leftOut, err = b.Index(ctx, dry)
+		changes, leftOut, err = b.Index(ctx, hashes, dry)
 		return changes, err
 	})
 	sum := report.Indexed{LeftOut: len(leftOut), DryRun: dry}

@@ -72,7 +72,7 @@ func (r *repair) run(ctx context.Context) error {
 	}
 	var differ []builder.Change // documents that still differ from the archives
 	if !sum.DryRun && err == nil {
-		if differ, _, err = r.Index(ctx, true); ctx.Err() == nil {
+		if differ, _, err = r.Index(ctx, false, true); ctx.Err() == nil {
 			err = nil // the errors of the packages include the unreadable files
 		}
 	}
