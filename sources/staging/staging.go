@@ -7,10 +7,14 @@
 // process that holds the package's lock uses these files. A store removes them
 // before the package appears in it. [Sweep] removes old ones without the lock.
 //
+// A small archive that is only unpacked stays in memory. If its download is slow or interrupted, it is written to that
+// directory then.
+//
 // [Archives] are complete downloads, which stores share.
 package staging
 
 import (
+	"bytes"
 	"context"
 	"crypto/rand"
 	"crypto/sha256"
@@ -20,6 +24,8 @@ import (
 	"io/fs"
 	"os"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/larder-cli/larder/sources"
@@ -29,17 +35,23 @@ import (
 // A Stage is the file that an archive is downloaded to. If the hash of the
 // archive is known, an interrupted download is kept.
 type Stage struct {
-	file *os.File // nil until it is required
-	in   *disk.Dir
-	name string    // of the file in the directory in
-	work *disk.Dir // for this download only
-	kept *disk.Dir // for interrupted downloads; nil if none are kept
-	key  string    // name of the file in kept
-	want string    // hash of the archive; empty if the file is not to be kept
-	note string    // about the archive, until it is written; empty if the archive cannot be resumed
-	size int64     // bytes written or resumed
-	bad  bool      // writing to the file has failed
-	of   string    // what the file system contains, for hints
+	Memory bool // hold a small archive in memory; the observer then gets no path
+
+	begun time.Time
+	held  int64    // bytes reserved in memory; 0 if there is a file, or nothing yet
+	data  []byte   // the archive, as long as it is in memory
+	file  *os.File // nil until it is required
+	in    *disk.Dir
+	name  string    // of the file in the directory in
+	work  *disk.Dir // for this download only
+	kept  *disk.Dir // for interrupted downloads; nil if none are kept
+	key   string    // name of the file in kept
+	want  string    // hash of the archive; empty if the file is not to be kept
+	note  string    // about the archive, until it is written; empty if the archive cannot be resumed
+	left  bool      // there may be a note in kept
+	size  int64     // bytes written or resumed
+	bad   bool      // writing to the file has failed
+	of    string    // what the file system contains, for hints
 
 	whole  int64            // size of the archive in bytes; 0 if unknown
 	seen   sources.Observer // may be nil
@@ -69,6 +81,9 @@ func (s *Stage) Recent(ctx context.Context, zh sources.Hash) (sources.Archive, e
 // Keep adds the file, which is a complete archive with the hash zh, to the recent
 // downloads. It must not be written to after that.
 func (s *Stage) Keep(zh sources.Hash) {
+	if s.held > 0 && s.recent != nil {
+		_, _ = s.File() // without it, the archive isn't kept
+	}
 	if s.file != nil {
 		s.recent.Keep(s.in, s.name, zh, ByLink)
 	}
@@ -76,30 +91,101 @@ func (s *Stage) Keep(zh sources.Hash) {
 
 // File returns the file, and creates it if there is none. After Resume it may be a different file.
 func (s *Stage) File() (_ *os.File, err error) {
-	if s.file == nil {
-		s.in, s.name = s.work, "archive-"+rand.Text()
-		s.file, err = s.work.Create(s.name, 0o600) // it may be a copy of a file that others can't read
+	if s.file != nil {
+		return s.file, nil
 	}
+	mode := fs.FileMode(0o600) // it may be a copy of a file that others can't read
+	if s.in, s.name = s.work, "archive-"+rand.Text(); s.want != "" {
+		s.in, s.name, mode = s.kept, s.key, 0o644
+	}
+	if s.file, err = s.in.Create(s.name, mode); err == nil {
+		_, err = s.file.Write(s.data)
+	}
+	s.release()
 	return s.file, err
 }
 
+// Contents returns the archive, and its size in bytes. It is valid until the stage is written to or ends.
+func (s *Stage) Contents() (io.ReaderAt, int64, error) {
+	if s.held > 0 {
+		return bytes.NewReader(s.data), int64(len(s.data)), nil
+	}
+	f, err := s.File()
+	if err != nil {
+		return nil, 0, err
+	}
+	info, err := f.Stat()
+	if err != nil {
+		return nil, 0, err
+	}
+	return f, info.Size(), nil
+}
+
+// Limits of the archives in memory, in bytes: of one, and of all in this process.
+const mostHeld, mostInMemory = 4 << 20, 8 << 20
+
+var (
+	inMemory atomic.Int64
+	released sync.Pool // of memory for archives, as *[]byte
+)
+
+// reserve reserves memory for an archive, if it is small.
+func (s *Stage) reserve(size int64) {
+	if !s.Memory || s.file != nil || s.held > 0 || size <= 0 || size > mostHeld {
+		return
+	}
+	if inMemory.Add(size) > mostInMemory {
+		inMemory.Add(-size)
+		return
+	}
+	s.held = size
+	if had, ok := released.Get().(*[]byte); ok && int64(cap(*had)) >= size {
+		s.data = (*had)[:0]
+	} else {
+		s.data = make([]byte, 0, size)
+	}
+}
+
+func (s *Stage) release() {
+	if s.held > 0 {
+		inMemory.Add(-s.held)
+		data := s.data
+		released.Put(&data)
+	}
+	s.held, s.data = 0, nil
+}
+
 // Write implements [io.Writer].
-func (s *Stage) Write(p []byte) (int, error) {
+func (s *Stage) Write(p []byte) (n int, err error) {
+	tooSlow := s.size+int64(len(p)) >= worth && time.Since(s.begun) > slow
+	if s.held > 0 && int64(len(s.data)+len(p)) <= s.held && !tooSlow {
+		s.data, n = append(s.data, p...), len(p)
+		s.size += int64(n)
+		return n, disk.Explain(s.tell(), s.of)
+	}
 	if _, err := s.File(); err != nil {
 		return 0, disk.Explain(err, s.of)
 	}
-	n, err := s.file.Write(p)
-	if s.size += int64(n); s.note != "" && s.size >= worth {
-		if s.want != "" { // without the note, the file cannot be resumed
-			_ = s.kept.WriteVia(s.work, s.key+noteSuffix, []byte(s.want+"\n"+s.note), disk.Lazily)
-		}
-		s.note = ""
-	}
+	n, err = s.file.Write(p)
+	s.size += int64(n)
+	s.writeNote()
 	if err == nil {
 		err = s.tell()
 	}
 	s.bad = s.bad || err != nil
 	return n, disk.Needs(disk.Explain(err, s.of), s.whole)
+}
+
+// writeNote writes the note, without which the file can't be resumed, once that is worth it.
+func (s *Stage) writeNote() {
+	if s.note == "" || s.size < worth {
+		return
+	}
+	if s.want != "" {
+		s.left = true
+		_ = s.kept.WriteVia(s.work, s.key+noteSuffix, []byte(s.want+"\n"+s.note), disk.Lazily)
+	}
+	s.note = ""
 }
 
 // tell calls the observer.
@@ -117,6 +203,7 @@ func (s *Stage) tell() error {
 // Expect implements [sources.Stage]. It also tells the observer.
 func (s *Stage) Expect(size int64) error {
 	s.whole = size
+	s.reserve(size)
 	if free, ok := disk.FreeSpace(s.work.Path("")); ok && size-s.size > free {
 		return disk.NoSpace(s.work.Path(""), s.of, size)
 	}
@@ -127,10 +214,13 @@ func (s *Stage) Expect(size int64) error {
 // smaller one again takes less time than keeping it. Tests change it.
 var worth int64 = 256 << 10
 
+// slow is how long a download worth keeping stays in memory: a killed process loses it. Tests change it.
+var slow = 250 * time.Millisecond
+
 // Begin implements [sources.Stage].
 func (s *Stage) Begin(note string) error {
 	s.dropNote()
-	s.note, s.size, s.whole = note, 0, 0
+	s.note, s.size, s.whole, s.data, s.begun = note, 0, 0, s.data[:0], time.Now()
 	if err := s.tell(); err != nil || s.file == nil {
 		return err
 	}
@@ -151,7 +241,10 @@ func (s *Stage) Resume(want sources.Hash) (io.Reader, string, error) {
 	if err != nil {
 		return nil, "", err
 	}
-	s.file, s.in, s.name, s.want = file, s.kept, s.key, string(want)
+	if s.want = string(want); file == nil {
+		return nil, "", s.Begin("")
+	}
+	s.file, s.in, s.name = file, s.kept, s.key
 	// Otherwise an old file would count as abandoned, and could be removed
 	// while it is in use.
 	_ = s.kept.Touch(s.key, time.Now())
@@ -163,8 +256,8 @@ func (s *Stage) Resume(want sources.Hash) (io.Reader, string, error) {
 	return io.NewSectionReader(file, 0, s.size), note, err
 }
 
-// openKept opens the interrupted download. A file that another user may change is
-// replaced by an empty one.
+// openKept opens the interrupted download. It returns nil if there is none, and removes a file that another user may
+// change.
 func (s *Stage) openKept() (*os.File, error) {
 	file, err := s.kept.EditFile(s.key)
 	switch {
@@ -174,11 +267,13 @@ func (s *Stage) openKept() (*os.File, error) {
 			return file, nil
 		}
 		file.Close()
-	case !errors.Is(err, fs.ErrPermission) && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, disk.ErrShared):
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, nil
+	case !errors.Is(err, fs.ErrPermission) && !errors.Is(err, disk.ErrShared):
 		return nil, err
 	}
 	Drop(s.kept, s.key)
-	return s.kept.Create(s.key, 0o644)
+	return nil, nil
 }
 
 const (
@@ -216,6 +311,7 @@ func IsNote(name string) bool { return strings.HasSuffix(name, noteSuffix) }
 // another archive, or if another user may change it.
 func (s *Stage) readNote() string {
 	text, info, err := s.kept.ReadFile(s.key+noteSuffix, maxNote)
+	s.left = !errors.Is(err, fs.ErrNotExist)
 	if err != nil || !disk.Own(info) {
 		return ""
 	}
@@ -227,8 +323,9 @@ func (s *Stage) readNote() string {
 }
 
 func (s *Stage) dropNote() {
-	if s.want != "" {
+	if s.left {
 		_ = s.kept.Remove(s.key + noteSuffix)
+		s.left = false
 	}
 }
 
@@ -261,16 +358,28 @@ func (s spool) Close() error { return errors.Join(s.File.Close(), s.in.Remove(s.
 // file system. After that, the stage cannot be written to. The error matches
 // [disk.ErrChanged] if another program has put a file in its place.
 func (s *Stage) Move(to *disk.Dir, name string, mode fs.FileMode) error {
-	info, err := s.file.Stat()
-	if err := errors.Join(err, s.file.Chmod(mode), s.file.Sync(), s.file.Close()); err != nil {
+	f, err := s.File()
+	if err != nil {
 		return err
 	}
-	return disk.Move(s.in, s.name, to, name, info)
+	info, err := f.Stat()
+	if err := errors.Join(err, f.Chmod(mode), f.Sync(), f.Close()); err != nil {
+		return err
+	}
+	if err = disk.Move(s.in, s.name, to, name, info); err == nil {
+		s.file = nil
+	}
+	return err
 }
 
 // End closes the file. It removes the file, unless the download was interrupted
 // and can be resumed.
 func (s *Stage) End(interrupted bool) {
+	if interrupted && s.held > 0 && s.want != "" && s.note != "" && s.size >= worth {
+		_, err := s.File()
+		s.bad = s.bad || err != nil
+		s.writeNote()
+	}
 	if interrupted && s.file != nil && !s.bad && s.want != "" && s.readNote() != "" {
 		if size, err := s.file.Seek(0, io.SeekEnd); err == nil && size > 0 {
 			s.file.Close()
@@ -281,11 +390,11 @@ func (s *Stage) End(interrupted bool) {
 }
 
 func (s *Stage) discard() {
-	if s.file == nil {
-		return
+	s.release()
+	if s.file != nil {
+		s.file.Close()
+		_ = s.in.Remove(s.name)
 	}
-	s.file.Close()
-	_ = s.in.Remove(s.name) // fails if it was moved
 	s.dropNote()
 	s.file, s.want = nil, ""
 }
@@ -301,8 +410,10 @@ func (s *Stage) Drop() {
 
 // Drop removes an interrupted download.
 func Drop(kept *disk.Dir, key string) {
-	_ = kept.Remove(key)
-	_ = kept.Remove(key + noteSuffix)
+	if kept.Exists(key) {
+		_ = kept.Remove(key + noteSuffix)
+		_ = kept.Remove(key)
+	}
 }
 
 // KeptFor is how long an interrupted or a complete download is kept.

@@ -473,3 +473,41 @@ func TestArchivesOfSeveralProcesses(t *testing.T) {
 		sourcetest.Expect(t, len(e.Name()) == 64, "left over: %s", e.Name())
 	}
 }
+
+// A small archive is a file only if it is kept: because its download was interrupted, or among the recent ones.
+func TestSmallArchivesStayInMemory(t *testing.T) {
+	p := newPlace(t)
+	begin := func(size int64) *staging.Stage {
+		s := p.stage()
+		s.Memory = true
+		p.resumes(s, first, "", "")
+		check(t, s.Begin("note"))
+		check(t, s.Expect(size))
+		sourcetest.Must(io.WriteString(s, "ab"))(t)
+		return s
+	}
+	contents := func(s *staging.Stage) string {
+		r, size, err := s.Contents()
+		check(t, err)
+		return string(sourcetest.Must(io.ReadAll(io.NewSectionReader(r, 0, size)))(t))
+	}
+	s := begin(3)
+	sourcetest.Must(io.WriteString(s, "c"))(t)
+	sourcetest.Equal(t, contents(s), "abc", "in memory")
+	s.Drop()
+	holds(t, p.work)
+	holds(t, p.kept)
+	s = begin(3)
+	sourcetest.Must(io.WriteString(s, "cd"))(t)
+	sourcetest.Equal(t, contents(s), "abcd", "more than was expected")
+	holds(t, p.kept, "key=abcd", "key.note=zh:first\nnote")
+	s.End(false)
+	holds(t, p.kept)
+	begin(3).End(true)
+	holds(t, p.kept, "key=ab", "key.note=zh:first\nnote")
+	p.download(first, "", "", false)
+	for range 3 { // together more than the memory for all
+		begin(4 << 20)
+	}
+	holds(t, p.kept, "key=ab", "key.note=zh:first\nnote")
+}

@@ -100,6 +100,7 @@ func (t *Tx) Prepare(
 		}
 	})
 	t.recent, t.Archive = recent, staging.New(in.Dir, interrupted, staging.Key(t.ID), t.Place, recent, seen)
+	t.Archive.Memory = t.Form != Packed
 	return t.Archive
 }
 
@@ -135,23 +136,17 @@ func (t *Tx) make(ctx context.Context, from sources.Payload) (c sources.Contents
 	case from.Dir != "":
 		return archive.Copy(ctx, from.Dir, to)
 	}
-	file := from.Archive
-	if file == nil {
-		if file, err = t.Archive.File(); err != nil {
-			return c, err
-		}
-	}
-	info, err := file.Stat()
+	file, size, err := t.archive(from)
 	switch {
 	case err != nil:
 		return c, err
 	case t.Form == Unpacked:
-		return t.unpack(ctx, file, info.Size(), to)
+		return t.unpack(ctx, file, size, to)
 	}
 	if t.Form == Packed && from.Covered && !t.Whole {
-		c, err = archive.List(file, info.Size())
+		c, err = archive.List(file, size)
 	} else {
-		c, err = archive.Sum(ctx, file, info.Size())
+		c, err = archive.Sum(ctx, file, size)
 	}
 	switch {
 	case t.Form == Hashed:
@@ -163,7 +158,19 @@ func (t *Tx) make(ctx context.Context, from sources.Payload) (c sources.Contents
 	if from.Archive == nil {
 		return c, t.Archive.Move(t.Scratch.Dir, t.Made, mode)
 	}
-	return c, WriteFile(t.Scratch.Dir, t.Made, mode, disk.Reader(ctx, io.NewSectionReader(file, 0, info.Size())))
+	return c, WriteFile(t.Scratch.Dir, t.Made, mode, disk.Reader(ctx, io.NewSectionReader(file, 0, size)))
+}
+
+// archive returns the archive of a payload, and its size in bytes.
+func (t *Tx) archive(from sources.Payload) (io.ReaderAt, int64, error) {
+	if from.Archive == nil {
+		return t.Archive.Contents()
+	}
+	info, err := from.Archive.Stat()
+	if err != nil {
+		return nil, 0, err
+	}
+	return from.Archive, info.Size(), nil
 }
 
 // Commit implements [sources.Tx].
