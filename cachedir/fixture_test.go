@@ -199,10 +199,8 @@ func sameTree(t testing.TB, dir string, want files) {
 	sourcetest.Expect(t, maps.Equal(got, want), "%s holds %q, want %q", dir, got, want)
 }
 
-// record returns the path of the file with a package's record, relative to the root of the cache.
-func record(id sources.PackageID) string {
-	return filepath.Join(".larder", "ledger", strings.ReplaceAll(id.Provider.String(), "/", "~")+".json")
-}
+// record is the path of the file with the records, relative to the root of the cache.
+var record = filepath.Join(".larder", "ledger", "all.json")
 
 func lockOf(id sources.PackageID) string {
 	return filepath.Join(".larder", "lock", strings.ReplaceAll(id.Path(), "/", "~")+".lock")

@@ -49,7 +49,7 @@ func (d *Dir) findLocked(ctx context.Context, id sources.PackageID) (record, err
 		defer unlock()
 	}
 	r, err := d.find(ctx, id, d.entry(id), d.ledger)
-	d.warn(d.ledger.Write(ctx, id.Provider))
+	d.warn(d.ledger.Write(ctx))
 	return r, err
 }
 

@@ -208,7 +208,7 @@ func TestLastUse(t *testing.T) {
 }
 
 func recordOf(root string) string {
-	return filepath.Join(root, record(widget))
+	return filepath.Join(root, record)
 }
 
 func hasRecord(root string) bool {

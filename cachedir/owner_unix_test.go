@@ -119,7 +119,7 @@ func TestDirectoriesThatOthersExchange(t *testing.T) {
 // record or a package is replaced; Larder refuses a pipe instead of a lock.
 func TestPipesDoNotBlock(t *testing.T) {
 	for at, fails := range map[string]bool{
-		record(widget): false, widget.Path(): false, widget.Path() + "/" + executable: false,
+		record: false, widget.Path(): false, widget.Path() + "/" + executable: false,
 		lockOf(widget): true, widget.Path() + ".lock": true,
 		".larder/gate.lock": true, ".larder/cache.lock": true, ".larder/partial": true,
 	} {

@@ -205,7 +205,7 @@ func (d *Dir) Prune(ctx context.Context, plan *Plan) (*Removed, error) {
 	for _, key := range now.Listing.stale {
 		d.roots.Remove(noProvider, key)
 	}
-	if err := d.roots.Write(ctx, noProvider); !d.denies(err) {
+	if err := d.roots.Write(ctx); !d.denies(err) {
 		errs = append(errs, err)
 	}
 	errs = append(errs, d.ledger.WriteAll(ctx), d.removeOld(now))

@@ -121,9 +121,9 @@ func TestPrune(t *testing.T) {
 	want := []string{
 		".larder/cache.lock",
 		".larder/gate.lock",
-		".larder/known/example.test~acme~widget.json",
+		".larder/known/all.json",
 		".larder/known/ledger.lock",
-		".larder/ledger/example.test~acme~widget.json",
+		".larder/ledger/all.json",
 		".larder/ledger/ledger.lock",
 		fmt.Sprintf(".larder/roots/%d.json", os.Geteuid()),
 		".larder/roots/ledger.lock",

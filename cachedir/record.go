@@ -45,9 +45,6 @@ const ledgerDir, knownDir = "ledger", "known"
 // openLedgers prepares the records of the packages in place, those of the hashes of all packages, and the evidence.
 func (d *Dir) openLedgers() {
 	places, known := d.opts.Records.Ledger(d.root), d.opts.Records.Known()
-	if !d.inside {
-		places = d.opts.Records.Installed(d.root)
-	}
 	if d.inside && d.opts.Records.Key.Shared() {
 		places = d.opts.Records.Beside(d.tree, ".larder/"+ledgerDir)
 		known = d.opts.Records.Beside(d.tree, ".larder/"+knownDir)
@@ -77,7 +74,7 @@ func recordIn(l *ledger, id sources.PackageID) (record, bool) {
 // keep replaces the record of an entry. It warns about a failure, which only costs a rehash.
 func (d *Dir) keep(ctx context.Context, id sources.PackageID, r record) {
 	d.set(d.ledger, id, r)
-	d.warn(d.ledger.Write(ctx, id.Provider))
+	d.warn(d.ledger.Write(ctx))
 }
 
 // set replaces the record of a package in a ledger, without writing it.
@@ -92,7 +89,7 @@ func (d *Dir) set(l *ledger, id sources.PackageID, r record) {
 // drop removes the record of an entry.
 func (d *Dir) drop(ctx context.Context, id sources.PackageID) error {
 	d.ledger.Remove(id.Provider, store.KeyOf(id))
-	return d.ledger.Write(ctx, id.Provider)
+	return d.ledger.Write(ctx)
 }
 
 // recall returns the first of the records in ledgers that matches the contents of dir,
@@ -271,7 +268,7 @@ func (t *tx) keepKnown(ctx context.Context, f store.Facts) store.Facts {
 	f.Since, f.Imported = t.d.opts.Now().UTC(), t.imported
 	if !t.Payload.Local() || f.Proven() {
 		f = t.d.known.Keep(t.d.opts.Judge, t.ID, f)
-		t.d.warn(t.d.known.Write(ctx, t.ID.Provider))
+		t.d.warn(t.d.known.Write(ctx))
 	}
 	return f
 }

@@ -195,7 +195,7 @@ func (d *Dir) lower(ctx context.Context, f *Mending) error {
 	if f, err := d.known.Of(id); err == nil {
 		f.Evidence = ""
 		d.known.Set(id.Provider, store.KeyOf(id), f)
-		d.warn(d.known.Write(ctx, id.Provider))
+		d.warn(d.known.Write(ctx))
 	}
 	at := d.evidence.Path(id.Release())
 	defer d.evidence.Forget(id.Release())

@@ -23,21 +23,18 @@ func TestForeignRecordsAreNotUsed(t *testing.T) {
 	other := packageID("example.test/acme/other", "1.2.0")
 	for name, c := range map[string]struct {
 		opts  cachedir.Options
-		spoil func(own, others string) string // the text of a record
+		spoil func(text string) string // the text of the records
 	}{
-		"another key":       {cachedir.Options{Records: store.Records{Key: key("another user's secret")}}, func(own, _ string) string { return own }},
-		"another package's": {cachedir.Options{}, func(_, others string) string { return others }},
-		"a changed proof":   {cachedir.Options{}, func(own, _ string) string { return strings.ReplaceAll(own, `"registry"`, `"known"`) }},
+		"another key":       {cachedir.Options{Records: store.Records{Key: key("another user's secret")}}, func(text string) string { return text }},
+		"another package's": {cachedir.Options{}, func(text string) string { return strings.ReplaceAll(text, "/other", "/widget") }},
+		"a changed proof":   {cachedir.Options{}, func(text string) string { return strings.ReplaceAll(text, `"registry"`, `"known"`) }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			root, d, _ := cached(t, cachedir.Options{})
 			put(t, d, other, files{"terraform-provider-other_v1.2.0": "another provider"})
 			for _, kind := range []string{"ledger", "known"} {
-				at := func(id sources.PackageID) string {
-					return filepath.Join(root, strings.Replace(record(id), "ledger", kind, 1))
-				}
-				text := c.spoil(string(sourcetest.ReadFile(t, at(widget))), string(sourcetest.ReadFile(t, at(other))))
-				check(t, os.WriteFile(at(widget), []byte(text), 0o644))
+				at := filepath.Join(root, ".larder", kind, "all.json")
+				check(t, os.WriteFile(at, []byte(c.spoil(string(sourcetest.ReadFile(t, at)))), 0o644))
 			}
 			s := get(t, open(t, root, c.opts), widget)
 			if s.H1 != widgetFiles.h1(t) || s.ZH != "" || s.Report.Verdict != sources.Unverified || s.Signed != nil {

@@ -67,8 +67,8 @@ func (t *tx) begin(ctx context.Context) (held sources.Held, err error) {
 		return held, err
 	}
 	t.Finally(unlock)
-	d.ledger.Refresh(t.ID.Provider) // another process may have improved the record
-	d.known.Refresh(t.ID.Provider)
+	d.ledger.Refresh() // another process may have improved the record
+	d.known.Refresh()
 	d.evidence.Forget(t.ID.Release())
 	if held.Known, err = d.Recall(t.ID); err != nil && !errors.Is(err, sources.ErrNotFound) {
 		return held, err
@@ -95,7 +95,7 @@ func (t *tx) lookUp(ctx context.Context) (sources.Stored, error) {
 	}
 	if d.checkHome(t.ID) == nil {
 		t.old, _ = d.find(ctx, t.ID, d.entry(t.ID), d.ledger) // an error of any kind leads to the replacement of the entry
-		d.warn(d.ledger.Write(ctx, t.ID.Provider))
+		d.warn(d.ledger.Write(ctx))
 	}
 	if ctx.Err() != nil {
 		return sources.Stored{}, ctx.Err()

@@ -122,7 +122,7 @@ func (d *Dir) completeRegistry() {
 // writeRegistry writes what was registered. The caller holds d.roots.mu.
 func (d *Dir) writeRegistry() {
 	d.roots.written = d.opts.Now()
-	if err := d.roots.Write(context.Background(), noProvider); err != nil && !d.denies(err) {
+	if err := d.roots.Write(context.Background()); err != nil && !d.denies(err) {
 		d.warn(fmt.Errorf("registering the root module: %w", err))
 	}
 	d.roots.release()
@@ -136,7 +136,7 @@ func (d *Dir) Keep(id sources.PackageID) error {
 		return d.unwritable()
 	}
 	d.roots.Set(noProvider, id.Path(), Root{Packages: []string{id.Path()}})
-	return sources.InPackage(id, d.explainOwner(d.roots.Write(context.Background(), noProvider)))
+	return sources.InPackage(id, d.explainOwner(d.roots.Write(context.Background())))
 }
 
 // Kept returns the platforms for which this user has called Keep for packages of the version.
@@ -156,7 +156,7 @@ func (d *Dir) Release(id sources.PackageID) error {
 		return d.unwritable()
 	}
 	d.roots.Remove(noProvider, id.Path())
-	return sources.InPackage(id, d.explainOwner(d.roots.Write(context.Background(), noProvider)))
+	return sources.InPackage(id, d.explainOwner(d.roots.Write(context.Background())))
 }
 
 // registered returns the registered root modules and the paths of the packages to keep. It skips what is invalid.
@@ -178,7 +178,7 @@ func (d *Dir) registered() (roots []Root, kept map[string]bool, gone []string, e
 		ledger, own := d.registryIn(name), name == registryOfThisUser()
 		if own {
 			ledger = d.roots.Ledger
-			ledger.Refresh(noProvider)
+			ledger.Refresh()
 		}
 		entries, err := ledger.All(noProvider)
 		if err != nil && (own || !d.shared) {

@@ -36,7 +36,7 @@ func (d *Dir) Workdir(dir, providers string) sources.Workdir {
 		providers = abs
 	}
 	own := &Dir{root: providers, opts: d.opts, known: store.NewKnown(store.LedgerOptions{})}
-	own.ledger = store.NewLedger[record](d.opts.Records.Installed(providers))
+	own.ledger = store.NewLedger[record](d.opts.Records.Ledger(providers))
 	return &workdir{root: dir, own: own, d: d}
 }
 

@@ -413,7 +413,7 @@ func TestLostRecords(t *testing.T) {
 		func(path string) error { return os.WriteFile(path, []byte("{"), 0o644) },
 		func(path string) error { return os.WriteFile(path, []byte(`{"format":9,"packed":{}}`), 0o644) },
 	} {
-		must(t, damage(filepath.Join(dir, ".larder", "ledger", strings.ReplaceAll(widget, "/", "~")+".json")))
+		must(t, damage(filepath.Join(dir, ".larder", "ledger", "all.json")))
 		b := open(t, dir, builder.Options{})
 		s, err := b.Get(t.Context(), id)
 		sourcetest.Expect(t, err == nil && s.Report.Verdict == sources.MirrorEvidence && s.Signed != nil, "it has %+v, %v", s, err)

@@ -41,7 +41,7 @@ func TestLookupsAreMadeOnce(t *testing.T) {
 			calls := k.calls(t, "root", "install", "--quiet", "--link", "hardlink")
 			for _, name := range k.opts.providers {
 				for call, want := range map[string]int{
-					ledger("known", name): c.known, ledger(keyOf(k.cache()), name): c.stored,
+					ledger("known"): c.known, ledger(keyOf(k.cache())): c.stored,
 					"getdents64 cache/" + entryPath(name):                     c.entry,
 					"getdents64 root/.terraform/providers/" + entryPath(name): c.installed,
 				} {
@@ -62,10 +62,8 @@ func (k *rack) calls(t *testing.T, root string, args ...string) map[string]int {
 	return calls
 }
 
-// ledger is the call that opens the file of a provider in a ledger.
-func ledger(store, name string) string {
-	return "openat .local/state/larder/stores/" + store + "/" + strings.ReplaceAll(address(name), "/", "~") + ".json"
-}
+// ledger is the call that opens the file of a ledger.
+func ledger(store string) string { return "openat .local/state/larder/stores/" + store + "/all.json" }
 
 // keyOf names the ledger of the store at a path.
 func keyOf(path string) string {
@@ -87,7 +85,7 @@ func TestRecordsAreReadOnce(t *testing.T) {
 			k.do("all", "install", "--link", link)
 			calls := k.calls(t, "all", "install", "-R", "--quiet", "--link", link)
 			for _, name := range k.opts.providers {
-				record := ledger(keyOf(k.cache()), name)
+				record := ledger(keyOf(k.cache()))
 				sourcetest.Equal(t, calls[record], 1, record)
 				evidence := "openat cache/.larder/evidence/" + address(name) + "/1.0.0/SHA256SUMS"
 				sourcetest.Equal(t, calls[evidence], 1, evidence)

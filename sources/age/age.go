@@ -268,7 +268,7 @@ func (l *Ledger) note(ctx context.Context, p sources.Provider, dates map[string]
 // add adds dates of a provider that change something. If there is no room for some of them, those are left out, so that
 // nothing is lost.
 func (l *Ledger) add(p sources.Provider, dates map[string]date) {
-	l.dates.Refresh(p) // another process may have seen them before
+	l.dates.Refresh() // another process may have seen them before
 	room, full := l.room(p), false
 	for i, v := range slices.Sorted(maps.Keys(dates)) {
 		was, err := l.dates.Find(p, v)
@@ -281,7 +281,7 @@ func (l *Ledger) add(p sources.Provider, dates map[string]date) {
 			continue
 		case isNew:
 			room--
-			l.count(p.String(), string(p.Host))
+			l.count(1, p.String(), string(p.Host))
 		}
 		l.dates.Set(p, v, was.and(dates[v]))
 		l.changed = true
@@ -295,20 +295,18 @@ func (l *Ledger) add(p sources.Provider, dates map[string]date) {
 func (l *Ledger) room(p sources.Provider) int {
 	if l.sizes == nil {
 		l.sizes = map[string]int{}
-		all, _ := l.dates.All(sources.Provider{}) // those that can't be read are not counted
-		for key := range all {
-			provider, _, _ := strings.Cut(key, " ")
+		for provider, n := range l.dates.Sizes() { // what can't be read isn't counted
 			host, _, _ := strings.Cut(provider, "/")
-			l.count(provider, host)
+			l.count(n, provider, host)
 		}
 	}
 	return min(mostOfProvider-l.sizes[p.String()], mostOfHost-l.sizes[string(p.Host)], most-l.sizes[""])
 }
 
-// count adds a date of a provider to the sizes.
-func (l *Ledger) count(provider, host string) {
+// count adds n dates of a provider to the sizes.
+func (l *Ledger) count(n int, provider, host string) {
 	for _, of := range []string{provider, host, ""} {
-		l.sizes[of]++
+		l.sizes[of] += n
 	}
 }
 

@@ -170,8 +170,13 @@ func (k Key) Seal(about string, record any) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
+	return k.SealText(about, text), nil
+}
+
+// SealText is [Key.Seal] for a record that is already encoded.
+func (k Key) SealText(about string, record []byte) []byte {
 	secret, _ := k.find(true) // Check returns the error
-	return slices.Concat([]byte(head+code(secret, about, text)+middle), text, []byte(tail)), nil
+	return slices.Concat([]byte(head+code(secret, about, record)+middle), record, []byte(tail))
 }
 
 // ErrForeign is the error for a record that was created under another key, or

@@ -75,7 +75,7 @@ func (now Sums) Differ(was Sums, since string) string {
 }
 
 // Format is the number of the format of records.
-const Format = 3
+const Format = 4
 
 // New returns the facts about a package with these contents.
 func New(c sources.Contents, by sources.Provenance, now time.Time) Facts {

@@ -52,7 +52,7 @@ func (k Known) Keep(judge sources.Judge, id sources.PackageID, f Facts) Facts {
 // Forget removes what is known about a package.
 func (k Known) Forget(ctx context.Context, id sources.PackageID) error {
 	k.Remove(id.Provider, KeyOf(id))
-	return k.Write(ctx, id.Provider)
+	return k.Write(ctx)
 }
 
 // Packages returns the packages of a provider whose hashes are known.

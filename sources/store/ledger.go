@@ -1,9 +1,9 @@
 package store
 
 import (
+	"bytes"
+	"cmp"
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -22,25 +22,29 @@ import (
 )
 
 // A Ledger is what this user's Larder has recorded about the packages of a store: an entry of type E for each package,
-// by a key that the store chooses. It has one sealed file for each provider, or one for all, which is read once in a
-// run, or again if there are many, and replaced as a whole. Entries last only for this run if they can't be written. A
-// Ledger is safe for concurrent use.
+// by a key that the store chooses. It is one sealed file, which is read once in a run and replaced as a whole. Entries
+// last only for this run if they can't be written. A Ledger is safe for concurrent use.
 type Ledger[E any] struct {
-	opts  LedgerOptions
-	mu    sync.Mutex
-	pages map[sources.Provider]*page[E] // the zero provider has the page of all
-	tidy  sync.Once
+	opts   LedgerOptions
+	mu     sync.Mutex
+	tidy   sync.Once
+	begun  bool                          // the file was read, or tried to be
+	lines  map[string][]byte             // what the file has: the entries of each provider by its address, encoded
+	pages  map[sources.Provider]*page[E] // those that were used or changed
+	file   fs.FileInfo                   // what was read or written last; nil if there was no file
+	rest   time.Time                     // until then, a large file isn't written again
+	unread error                         // error of the file system; the file is then not replaced
 }
 
 // LedgerOptions configure a Ledger.
 type LedgerOptions struct {
-	Dir      string   // of the files; it may be missing, or have others; entries last only for this run if it is empty
-	Store    string   // the store, by a name that no other one has
-	Key      seal.Key // authenticates the files
+	Dir      string   // of the file; it may be missing, or have others; entries last only for this run if it is empty
+	File     string   // name of the file; all.json if it is empty
+	Store    string   // the store, by a name that no other one has, see [Records.Gone]
+	Key      seal.Key // authenticates the file
 	ReadOnly bool     // entries last only for this run
 	Exposed  bool     // other users may write to Dir: what they obstruct, see [disk.IsObstructed], is missing
-	File     string   // one file of this name has the entries of all providers; empty for a file for each
-	Plain    bool     // other users read the files, so the key doesn't matter; if Exposed, only this user's count
+	Plain    bool     // other users read the file, so the key doesn't matter; if Exposed, only this user's counts
 	Lost     string   // how to make up for what a damaged file had that is removed, if it is Plain; a hint
 
 	Durability disk.Durability // whether entries must survive a power failure; lost ones of a store cost a rehash
@@ -53,31 +57,21 @@ type LedgerOptions struct {
 type page[E any] struct {
 	entries map[string]E
 	changed map[string]bool // the keys of entries that the file doesn't have yet
-	large   bool            // see largePage
-	written time.Time       // by this process; zero if it has not written it
-	file    fs.FileInfo     // what was read last; nil if there was no file
-	unread  error           // error of the file system; the file is then not replaced
-}
-
-// A pageFile is what a file contains.
-type pageFile[E any] struct {
-	Format   int          `json:"format"`
-	Store    string       `json:"store"` // see [Records.Gone]
-	Provider string       `json:"provider"`
-	Entries  map[string]E `json:"entries"`
 }
 
 const (
-	maxPage    = 64 << 20 // in bytes, enough for tens of thousands of packages
-	largePage  = 64 << 10 // in bytes; it is written at most once in a writePause, which is then most of the work
-	writePause = time.Second
-	mostKept   = 2048            // entries in memory, if the files have them
-	ledgerLock = "ledger.lock"   // the name of the lock file in a ledger
-	ledgerWait = 5 * time.Second // for the lock, which is only held while a file is written
+	ledgerFile = "all.json"
+	ledgerLock = "ledger.lock"
+	ledgerWait = 5 * time.Second // for the lock, which is only held while the file is written
+
+	maxLedger   = 256 << 20 // in bytes, enough for a hundred thousand packages
+	largeLedger = 256 << 10 // in bytes; writing it for each package would be much of the work
+	mostKept    = 2048      // decoded entries in memory, if the file has them
 )
 
 // NewLedger returns the ledger of a store.
 func NewLedger[E any](opts LedgerOptions) *Ledger[E] {
+	opts.File = cmp.Or(opts.File, ledgerFile)
 	return &Ledger[E]{opts: opts, pages: map[sources.Provider]*page[E]{}}
 }
 
@@ -86,19 +80,17 @@ func NewLedger[E any](opts LedgerOptions) *Ledger[E] {
 func (l *Ledger[E]) Find(p sources.Provider, key string) (E, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	page, key := l.entry(p, key)
-	e, ok := page.entries[key]
+	e, ok := l.page(p).entries[key]
 	switch {
 	case ok:
 		return e, nil
-	case page.unread != nil:
-		return e, page.unread
+	case l.unread != nil:
+		return e, l.unread
 	}
 	return e, fmt.Errorf("%w among the records", sources.ErrNotFound)
 }
 
-// All returns the entries of a provider. Those of a ledger with one file are all entries for the zero provider, and
-// their keys begin with the address of a provider and a space.
+// All returns the entries of a provider.
 func (l *Ledger[E]) All(p sources.Provider) (map[string]E, error) { return l.under(p, "") }
 
 // OfVersion returns the entries of a version, whose keys begin with it.
@@ -110,14 +102,22 @@ func (l *Ledger[E]) OfVersion(r sources.Release) (map[string]E, error) {
 func (l *Ledger[E]) under(p sources.Provider, begin string) (map[string]E, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	page, prefix := l.entry(p, "")
-	all := map[string]E{}
-	for key, e := range page.entries {
-		if key, ok := strings.CutPrefix(key, prefix); ok && strings.HasPrefix(key, begin) {
-			all[key] = e
-		}
+	all := maps.Clone(l.page(p).entries)
+	maps.DeleteFunc(all, func(key string, _ E) bool { return !strings.HasPrefix(key, begin) })
+	return all, l.unread
+}
+
+// Sizes returns the number of entries of each provider in the file, by its address.
+func (l *Ledger[E]) Sizes() map[string]int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.read()
+	sizes := map[string]int{}
+	for address, line := range l.lines {
+		entries, _ := decode[E](line)
+		sizes[address] = len(entries)
 	}
-	return all, page.unread
+	return sizes
 }
 
 // References returns the references to evidence in entries.
@@ -132,7 +132,7 @@ func References[E interface{ Reference() string }](entries map[string]E) (all []
 func (l *Ledger[E]) Set(p sources.Provider, key string, e E) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	page, key := l.entry(p, key)
+	page := l.page(p)
 	page.entries[key], page.changed[key] = e, true
 }
 
@@ -140,73 +140,47 @@ func (l *Ledger[E]) Set(p sources.Provider, key string, e E) {
 func (l *Ledger[E]) Remove(p sources.Provider, key string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	page, key := l.entry(p, key)
-	if _, ok := page.entries[key]; ok || page.unread != nil {
+	page := l.page(p)
+	if _, ok := page.entries[key]; ok || l.unread != nil {
 		delete(page.entries, key)
 		page.changed[key] = true
 	}
 }
 
-// Refresh reads the entries of a provider again if another process has changed them.
-func (l *Ledger[E]) Refresh(p sources.Provider) {
+// Refresh reads the file again if another process has changed it.
+func (l *Ledger[E]) Refresh() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if page, ok := l.pages[l.of(p)]; ok && !l.opts.ReadOnly {
-		page.unread = l.in(false, func(dir *disk.Dir) error { return l.merge(page, l.of(p), dir) })
+	if l.begun && !l.opts.ReadOnly {
+		l.unread = l.in(false, l.merge)
 	}
 }
 
-// Write writes the changed entries of a provider, beside those that other processes have written. It leaves a large
-// file that it has just written for a later call: if the process is killed, up to a second's entries are lost.
-func (l *Ledger[E]) Write(ctx context.Context, p sources.Provider) error {
+// Write writes the changed entries, beside those that other processes have written. It leaves a large file that it has
+// just written for a later call, so that writing takes a twentieth of the time at most: if the process is killed, up to
+// a second's entries are lost.
+func (l *Ledger[E]) Write(ctx context.Context) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if page, ok := l.pages[l.of(p)]; ok && page.large && !l.opts.Plain && time.Since(page.written) < writePause {
+	if time.Now().Before(l.rest) && !l.opts.Plain {
 		return nil
 	}
-	return errors.Join(l.write(ctx, l.of(p)), l.shed(ctx, l.of(p)))
+	return l.write(ctx)
 }
 
-// shed writes the pages of other providers, and forgets them, if they have many entries. The caller holds l.mu.
-func (l *Ledger[E]) shed(ctx context.Context, but sources.Provider) (err error) {
-	if l.isLarge() {
-		for p := range l.pages {
-			if p != but {
-				err = errors.Join(err, l.write(ctx, p))
-			}
-		}
-		l.forget(but)
-	}
-	return err
-}
-
-// forget forgets the pages of other providers that are as in their files.
-func (l *Ledger[E]) forget(but sources.Provider) {
-	maps.DeleteFunc(l.pages, func(p sources.Provider, page *page[E]) bool { return p != but && len(page.changed) == 0 })
-}
-
-func (l *Ledger[E]) isLarge() bool {
-	n := 0
-	for _, page := range l.pages {
-		n += len(page.entries)
-	}
-	return n > mostKept
-}
-
-// WriteAll is Write for all providers that leaves nothing for later.
+// WriteAll is Write that leaves nothing for later.
 func (l *Ledger[E]) WriteAll(ctx context.Context) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	var errs []error
-	for _, p := range slices.SortedFunc(maps.Keys(l.pages), sources.Provider.Compare) {
-		errs = append(errs, l.write(ctx, p))
-	}
-	return errors.Join(errs...)
+	return l.write(ctx)
 }
 
-func (l *Ledger[E]) write(ctx context.Context, p sources.Provider) error {
-	page, ok := l.pages[p]
-	if !ok || len(page.changed) == 0 || l.opts.Dir == "" || l.opts.ReadOnly {
+func (l *Ledger[E]) write(ctx context.Context) error {
+	changed := false
+	for _, page := range l.pages {
+		changed = changed || len(page.changed) > 0
+	}
+	if !changed || l.opts.Dir == "" || l.opts.ReadOnly {
 		return nil
 	}
 	err := l.in(true, func(dir *disk.Dir) error {
@@ -219,24 +193,7 @@ func (l *Ledger[E]) write(ctx context.Context, p sources.Provider) error {
 		}
 		defer lock.Unlock()
 		l.tidy.Do(func() { removeTemporary(dir) })
-		if err := l.merge(page, p, dir); err != nil {
-			return err
-		}
-		text, err := l.seal(p, pageFile[E]{Format, l.opts.Store, p.String(), page.entries})
-		if err != nil {
-			return err
-		}
-		file := l.fileOf(p)
-		if err := dir.WriteFile(file, text, l.opts.Durability); err != nil {
-			if info, statErr := dir.Lstat(file); statErr == nil && info.IsDir() {
-				err = fmt.Errorf("%s is a directory", dir.Path(file))
-				return sources.WithHint(err, "move it away: larder creates a file there")
-			}
-			return err
-		}
-		page.changed, page.large, page.written = map[string]bool{}, len(text) > largePage, time.Now()
-		page.file, _ = dir.Lstat(file)
-		return nil
+		return l.replace(dir)
 	})
 	if err == nil {
 		return nil
@@ -246,6 +203,41 @@ func (l *Ledger[E]) write(ctx context.Context, p sources.Provider) error {
 		return sources.WithHint(err, "make the directory writable, so that later runs find the record")
 	}
 	return err
+}
+
+// replace writes the file. The caller holds its lock.
+func (l *Ledger[E]) replace(dir *disk.Dir) error {
+	begun := time.Now()
+	if err := l.merge(dir); err != nil {
+		return err
+	}
+	for p, page := range l.pages {
+		if len(page.changed) == 0 {
+			continue
+		}
+		line, err := json.Marshal(page.entries)
+		if err != nil {
+			return err
+		}
+		if l.lines[p.String()] = line; len(page.entries) == 0 {
+			delete(l.lines, p.String())
+		}
+	}
+	text := l.text()
+	if err := dir.WriteFile(l.opts.File, text, l.opts.Durability); err != nil {
+		if info, statErr := dir.Lstat(l.opts.File); statErr == nil && info.IsDir() {
+			err = fmt.Errorf("%s is a directory", dir.Path(l.opts.File))
+			return sources.WithHint(err, "move it away: larder creates a file there")
+		}
+		return err
+	}
+	for _, page := range l.pages {
+		clear(page.changed)
+	}
+	if l.file, _ = dir.Lstat(l.opts.File); len(text) > largeLedger {
+		l.rest = time.Now().Add(min(20*time.Since(begun), time.Second))
+	}
+	return nil
 }
 
 // removeTemporary removes the temporary files of killed processes, which [disk.Dir.NewTemp] has named. The caller holds
@@ -259,101 +251,155 @@ func removeTemporary(dir *disk.Dir) {
 	}
 }
 
-// of returns the provider of the page that has the entries of a provider.
-func (l *Ledger[E]) of(p sources.Provider) sources.Provider {
-	if l.opts.File != "" {
-		return sources.Provider{}
-	}
-	return p
-}
-
-// entry returns the page with the entries of a provider, and the key of one of them in it.
-func (l *Ledger[E]) entry(p sources.Provider, key string) (*page[E], string) {
-	if l.opts.File != "" && p != (sources.Provider{}) {
-		key = p.String() + " " + key
-	}
-	return l.page(l.of(p)), key
-}
-
-// page returns the entries of a provider, which are read at the first call.
+// page returns the entries of a provider.
 func (l *Ledger[E]) page(p sources.Provider) *page[E] {
+	l.read()
 	if known, ok := l.pages[p]; ok {
 		return known
 	}
-	if l.isLarge() {
-		l.forget(p)
+	n := 0
+	for _, page := range l.pages {
+		n += len(page.entries)
 	}
-	read := &page[E]{entries: map[string]E{}, changed: map[string]bool{}}
-	l.pages[p] = read
-	if l.opts.Open == nil && l.opts.Dir != "" { // most root modules have no records, and no directory for them
-		if _, err := os.Lstat(filepath.Join(l.opts.Dir, l.fileOf(p))); errors.Is(err, fs.ErrNotExist) {
-			return read
-		}
+	if n > mostKept {
+		maps.DeleteFunc(l.pages, func(_ sources.Provider, page *page[E]) bool { return len(page.changed) == 0 })
 	}
-	read.unread = l.in(false, func(dir *disk.Dir) error { return l.merge(read, p, dir) })
-	return read
+	entries, _ := decode[E](l.lines[p.String()])
+	l.pages[p] = &page[E]{entries, map[string]bool{}}
+	return l.pages[p]
 }
 
-// merge reads the file of a page if it is another one than was read last, and keeps the changes of this process.
-func (l *Ledger[E]) merge(page *page[E], p sources.Provider, dir *disk.Dir) error {
-	if page.isCurrent(dir, l.fileOf(p)) {
+// read reads the file at the first call.
+func (l *Ledger[E]) read() {
+	if l.begun {
+		return
+	}
+	l.begun, l.lines = true, map[string][]byte{}
+	if l.opts.Open == nil && l.opts.Dir != "" { // most root modules have no records, and no directory for them
+		if _, err := os.Lstat(filepath.Join(l.opts.Dir, l.opts.File)); errors.Is(err, fs.ErrNotExist) {
+			return
+		}
+	}
+	l.unread = l.in(false, l.merge)
+}
+
+// merge reads the file if it is another one than was read last, and keeps the changes of this process.
+func (l *Ledger[E]) merge(dir *disk.Dir) error {
+	if l.isCurrent(dir) {
 		return nil
 	}
-	data, info, err := dir.ReadFile(l.fileOf(p), maxPage)
-	page.file = info
+	data, info, err := dir.ReadFile(l.opts.File, maxLedger)
+	l.file = info
 	if l.isUnread(err) {
 		return err
 	}
-	var read map[string]E
+	lines := map[string][]byte{}
 	if err == nil && !(l.opts.Plain && l.opts.Exposed && !disk.Own(info)) {
-		if read = l.open(p, data); read == nil && l.opts.Plain { // nothing else has what it had
-			page.file = nil
-			err := fmt.Errorf("%s is damaged", dir.Path(l.fileOf(p)))
+		if lines = l.open(data); lines == nil && l.opts.Plain { // nothing else has what it had
+			l.file = nil
+			err := fmt.Errorf("%s is damaged", dir.Path(l.opts.File))
 			return sources.WithHint(err, "restore it, or remove it; %s", l.opts.Lost)
 		}
 	}
-	if read == nil {
-		read = map[string]E{}
+	if l.lines, l.unread = lines, nil; lines == nil {
+		l.lines = map[string][]byte{}
 	}
-	for key := range page.changed {
-		if e, ok := page.entries[key]; ok {
-			read[key] = e
-		} else {
-			delete(read, key)
+	for p, old := range l.pages {
+		entries, _ := decode[E](l.lines[p.String()])
+		for key := range old.changed {
+			if e, ok := old.entries[key]; ok {
+				entries[key] = e
+			} else {
+				delete(entries, key)
+			}
+		}
+		if old.entries = entries; len(old.changed) == 0 {
+			delete(l.pages, p)
 		}
 	}
-	page.entries, page.unread = read, nil
 	return nil
 }
 
-// isCurrent reports whether the file is the one that was read last.
-func (p *page[E]) isCurrent(dir *disk.Dir, file string) bool {
-	if p.file == nil {
+// isCurrent reports whether the file is the one that was read or written last.
+func (l *Ledger[E]) isCurrent(dir *disk.Dir) bool {
+	if l.file == nil {
 		return false
 	}
-	now, err := dir.Lstat(file)
-	return err == nil && os.SameFile(now, p.file) && now.ModTime().Equal(p.file.ModTime()) && now.Size() == p.file.Size()
+	now, err := dir.Lstat(l.opts.File)
+	return err == nil && os.SameFile(now, l.file) && now.ModTime().Equal(l.file.ModTime()) && now.Size() == l.file.Size()
 }
 
-// open returns the entries in a file, or nil if it isn't authentic or damaged.
-func (l *Ledger[E]) open(p sources.Provider, data []byte) map[string]E {
-	text, err := data, error(nil)
-	if !l.opts.Plain {
-		text, err = l.opts.Key.Open(l.subject(p), data)
+// A file is a JSON object with a line for the entries of each provider. It has no other form, so that finding the lines
+// of a large file takes no parser.
+const lastLine = "\n}}"
+
+// head is the first line of the file.
+func (l *Ledger[E]) head() []byte {
+	store, _ := json.Marshal(l.opts.Store) // a string has no error
+	return fmt.Appendf(nil, `{"format":%d,"store":%s,"entries":{`, Format, store)
+}
+
+// text returns the contents of the file.
+func (l *Ledger[E]) text() []byte {
+	size, between := 1<<10, "\n"
+	for address, line := range l.lines {
+		size += len(address) + len(line) + len("\"\":,\n")
 	}
-	var f pageFile[E]
-	if err != nil || json.Unmarshal(text, &f) != nil || f.Format != Format || f.Entries == nil {
+	text := append(make([]byte, 0, size), l.head()...)
+	for _, address := range slices.Sorted(maps.Keys(l.lines)) {
+		text = append(text, between+`"`+address+`":`...)
+		text = append(text, l.lines[address]...)
+		between = ",\n"
+	}
+	text = append(text, lastLine...)
+	if l.opts.Plain {
+		return text
+	}
+	return l.opts.Key.SealText(l.subject(), text)
+}
+
+// open returns the lines of a file, or nil if it isn't authentic or damaged.
+func (l *Ledger[E]) open(text []byte) map[string][]byte {
+	if !l.opts.Plain {
+		var err error
+		if text, err = l.opts.Key.Open(l.subject(), text); err != nil {
+			return nil
+		}
+	}
+	text, begins := bytes.CutPrefix(text, l.head())
+	text, ends := bytes.CutSuffix(text, []byte(lastLine))
+	if !begins || !ends {
 		return nil
 	}
-	return f.Entries
+	lines := map[string][]byte{}
+	for line := range bytes.SplitSeq(bytes.TrimPrefix(text, []byte("\n")), []byte(",\n")) {
+		address, entries, ok := bytes.Cut(bytes.TrimPrefix(line, []byte(`"`)), []byte(`":`))
+		if !ok && len(line) > 0 {
+			return nil
+		}
+		if l.opts.Plain { // any program may have written it
+			if _, err := decode[E](entries); err != nil {
+				return nil
+			}
+		}
+		if ok {
+			lines[string(address)] = entries
+		}
+	}
+	return lines
 }
 
-// seal returns the contents of a file.
-func (l *Ledger[E]) seal(p sources.Provider, f pageFile[E]) ([]byte, error) {
-	if l.opts.Plain {
-		return json.Marshal(f)
+// decode returns the entries in a line.
+func decode[E any](line []byte) (map[string]E, error) {
+	entries := map[string]E{}
+	if len(line) == 0 {
+		return entries, nil
 	}
-	return l.opts.Key.Seal(l.subject(p), f)
+	err := json.Unmarshal(line, &entries)
+	if err != nil || entries == nil {
+		return map[string]E{}, cmp.Or(err, errors.New("no entries"))
+	}
+	return entries, nil
 }
 
 // in calls do with the directory of the files. It does nothing without a key, and without make if the directory is
@@ -390,22 +436,5 @@ func (l *Ledger[E]) isUnread(err error) bool {
 	return disk.IsUnread(err) && !(l.opts.Exposed && disk.IsObstructed(err))
 }
 
-// subject is what the file of a provider is about, for its authentication.
-func (l *Ledger[E]) subject(p sources.Provider) string {
-	return "ledger\n" + l.opts.Store + "\n" + p.String()
-}
-
-var inFileNames = strings.NewReplacer("/", "~", ":", "~~")
-
-// fileOf returns the name of the file of a provider. Not every file system allows colons and long names.
-func (l *Ledger[E]) fileOf(p sources.Provider) string {
-	if l.opts.File != "" {
-		return l.opts.File
-	}
-	name := inFileNames.Replace(p.String())
-	if len(name) > 200 {
-		sum := sha256.Sum256([]byte(name))
-		name = hex.EncodeToString(sum[:16])
-	}
-	return name + ".json"
-}
+// subject is what the file is about, for its authentication.
+func (l *Ledger[E]) subject() string { return "ledger\n" + l.opts.Store }

@@ -36,10 +36,7 @@ func (r Records) of(store string) string {
 	return filepath.Join(r.Dir, hex.EncodeToString(sum[:])[:keySize])
 }
 
-const (
-	keySize = 32         // of the name of a directory, in bytes
-	oneFile = "all.json" // the name of the file of a ledger with a single one
-)
+const keySize = 32 // of the name of a directory, in bytes
 
 // Ledger returns the options of the ledger of the store at a path.
 func (r Records) Ledger(store string) LedgerOptions {
@@ -56,17 +53,10 @@ func (r Records) underKey(dir string) string {
 	return filepath.Join(dir, "shared")
 }
 
-// Installed is [Records.Ledger] for the directory of installed packages of a root module, which has few.
-func (r Records) Installed(providers string) LedgerOptions {
-	opts := r.Ledger(providers)
-	opts.File = oneFile
-	return opts
-}
-
 // Ages returns the options of the ledger of the ages of versions.
 func (r Records) Ages() LedgerOptions {
 	opts := r.named("ages")
-	opts.File, opts.Durability = oneFile, disk.Synced
+	opts.Durability = disk.Synced
 	return opts
 }
 
@@ -149,7 +139,7 @@ func isStore(records string) bool {
 		files, _ := filepath.Glob(filepath.Join(records, pattern)) // the pattern is valid
 		for _, file := range files {
 			var sealed struct{ Record struct{ Store string } }
-			text, err := disk.ReadFile(file, maxPage)
+			text, err := disk.ReadFile(file, maxLedger)
 			if err != nil || json.Unmarshal(text, &sealed) != nil || sealed.Record.Store == "" {
 				continue
 			}
