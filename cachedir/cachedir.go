@@ -10,7 +10,7 @@
 //	HOST/NAMESPACE/TYPE/VERSION/OS_ARCH.lock   OpenTofu's lock for the package
 //	.larder/ledger/, known/                    the records, if several machines share the record key
 //	.larder/roots/UID.json                     the root modules of a user, and the packages to keep, see [Dir.Keep]
-//	.larder/evidence/HOST/NAMESPACE/TYPE/VERSION/
+//	.larder/evidence/HOST/NAMESPACE/TYPE~VERSION.json
 //	                                           signed checksums, their signature and keys
 //	.larder/lock/PACKAGE.lock, evidence-?.lock one lock for each package, some for evidence, never removed
 //	.larder/cache.lock, gate.lock              locks of the cache as a whole

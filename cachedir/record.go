@@ -54,7 +54,7 @@ func (d *Dir) openLedgers() {
 	d.ledger, d.known = store.NewLedger[record](places), store.NewKnown(known)
 	d.roots.Ledger = d.registryIn(registryOfThisUser())
 	d.evidence = &store.Evidence{
-		Judge: d.opts.Judge, Warn: d.warn, Dir: d.state, References: d.references,
+		Judge: d.opts.Judge, Warn: d.warn, Dir: d.state, Single: true, References: d.references,
 		Via: d.stateScratch, Lock: d.lockVersion,
 		Denied: func(err error) error {
 			if d.denies(err) {

@@ -56,7 +56,7 @@ func (u Usage) Total() (all Amount) {
 }
 
 // levels are the levels of the directories in the state below which each name is an item. The others are items.
-var levels = map[string]int{"evidence": 4, partialDir: 1, archivesDir: 1, "tmp": 1, quarantineDir: 1 + platformDepth}
+var levels = map[string]int{"evidence": 3, partialDir: 1, archivesDir: 1, "tmp": 1, quarantineDir: 1 + platformDepth}
 
 // An item is something in a cache besides packages, or among this user's records and downloads.
 type item struct {

@@ -2,6 +2,7 @@ package cachedir_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"os"
 	"path/filepath"
@@ -46,8 +47,16 @@ func alter(t testing.TB, path, text string) {
 // soon is when the file times have settled.
 func soon() time.Time { return time.Now().Add(time.Minute) }
 
+// changeEvidence changes the evidence in a file.
+func changeEvidence(t *testing.T, file string, change func(*sources.Signed)) {
+	var s sources.Signed
+	check(t, json.Unmarshal(sourcetest.ReadFile(t, file), &s))
+	change(&s)
+	check(t, os.WriteFile(file, sourcetest.Must(json.Marshal(s))(t), 0o644))
+}
+
 func TestVerifyFinds(t *testing.T) {
-	evidence := ".larder/evidence/example.test/acme/widget/1.2.0"
+	evidence := ".larder/evidence/example.test/acme/widget~1.2.0.json"
 	for _, test := range []struct {
 		name  string
 		spoil func(t *testing.T, root, entry string)
@@ -72,10 +81,10 @@ func TestVerifyFinds(t *testing.T) {
 			check(t, os.RemoveAll(filepath.Join(root, evidence)))
 		}, judge: vouching, want: []string{"broken evidence " + widget.Path()}},
 		{name: "evidence replaced", spoil: func(t *testing.T, root, _ string) {
-			check(t, os.WriteFile(filepath.Join(root, evidence, "SHA256SUMS"), []byte("others"), 0o644))
+			changeEvidence(t, filepath.Join(root, evidence), func(s *sources.Signed) { s.Sums = []byte("others") })
 		}, judge: vouching, want: []string{"broken evidence " + widget.Path()}},
 		{name: "signature wrong", spoil: func(t *testing.T, root, _ string) {
-			check(t, os.WriteFile(filepath.Join(root, evidence, "SHA256SUMS.sig"), []byte("forged"), 0o644))
+			changeEvidence(t, filepath.Join(root, evidence), func(s *sources.Signed) { s.Signature = []byte("forged") })
 		}, judge: vouching, want: []string{"broken evidence " + widget.Path()}},
 		{name: "signature by another key", spoil: func(*testing.T, string, string) {},
 			judge: sourcetest.Verdicts{OnProve: func(*sources.Signed, sources.Hash) (sources.Proof, error) {

@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path"
 	"path/filepath"
 	"regexp"
 	"runtime/debug"
@@ -488,17 +489,21 @@ func TestLinksInMirrors(t *testing.T) {
 func TestLinksInEvidenceAreNotRead(t *testing.T) {
 	machine := hostileGround(t)
 	release := ".larder/evidence/" + widgetDir + "/1.2.0"
+	single := ".larder/evidence/" + widgetDir + "~1.2.0.json"
 	for _, mirror := range []struct {
 		dir      string
 		commands []hostileCommand
+		secrets  map[string]string // by what is a link
 	}{
-		{"usb", append(slices.Clone(mirrorCommands), copying...)},
-		{pluginCache, cacheCommands},
-	} {
-		for place, secret := range map[string]string{
+		{"usb", append(slices.Clone(mirrorCommands), copying...), map[string]string{
 			".larder": release + "/origin", ".larder/evidence": release + "/origin", release: release + "/origin",
 			release + "/origin": release + "/origin", release + "/keys.json": release + "/keys.json",
-		} {
+		}},
+		{pluginCache, cacheCommands, map[string]string{
+			".larder": single, ".larder/evidence": single, path.Dir(single): single, single: single,
+		}},
+	} {
+		for place, secret := range mirror.secrets {
 			for _, c := range mirror.commands {
 				t.Run(mirror.dir+"/"+place+"/"+c.name, func(t *testing.T) {
 					m := machine.drawn(t, 30, c)

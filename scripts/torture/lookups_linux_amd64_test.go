@@ -87,7 +87,7 @@ func TestRecordsAreReadOnce(t *testing.T) {
 			for _, name := range k.opts.providers {
 				record := ledger(keyOf(k.cache()))
 				sourcetest.Equal(t, calls[record], 1, record)
-				evidence := "openat cache/.larder/evidence/" + address(name) + "/1.0.0/SHA256SUMS"
+				evidence := "openat cache/.larder/evidence/" + address(name) + "~1.0.0.json"
 				sourcetest.Equal(t, calls[evidence], 1, evidence)
 			}
 		})

@@ -9,6 +9,9 @@
 //	keys.json        the keys, as registries list them
 //	origin           the URL of the checksums
 //	SHA256SUMS       written last: if it exists, the others do
+//
+// These files are for other programs: web servers, bundles and people. A cache, which has only Larder, keeps the
+// evidence for a version as one JSON file, see [WriteFile].
 package evidence
 
 import (
@@ -18,6 +21,7 @@ import (
 	"fmt"
 	"io/fs"
 	"net/url"
+	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -26,7 +30,7 @@ import (
 	"github.com/larder-cli/larder/sources/disk"
 )
 
-// Path returns the path of a version's evidence below a cache or a mirror, with
+// Path returns the path of the directory with a version's evidence in a mirror, with
 // forward slashes.
 func Path(p sources.Provider, v sources.Version) string {
 	return ".larder/evidence/" + p.String() + "/" + v.String()
@@ -81,12 +85,12 @@ func Origin(text string) string {
 	return text
 }
 
-// Of reads the evidence for a version in the mirror or cache at path. The errors are
+// Of reads the evidence for a version in the mirror in a directory. The errors are
 // those of [Read].
-func Of(path string, p sources.Provider, v sources.Version) (*sources.Signed, error) {
-	in, err := disk.Open(path)
+func Of(dir string, p sources.Provider, v sources.Version) (*sources.Signed, error) {
+	in, err := disk.Open(dir)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("evidence in %s: %w", path, sources.ErrNotFound)
+		return nil, fmt.Errorf("evidence in %s: %w", dir, sources.ErrNotFound)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("reading evidence: %w", err)
@@ -146,13 +150,49 @@ func Write(in *disk.Dir, name string, via *disk.Dir, s *sources.Signed) error {
 		return fmt.Errorf("writing evidence: %w", err)
 	}
 	defer dir.Close()
-	if err := dir.Remove(Names[len(Names)-1]); err != nil {
-		return fmt.Errorf("writing evidence: %w", err)
+	if dir.Exists(Sums) {
+		if err := dir.Remove(Sums); err != nil {
+			return fmt.Errorf("writing evidence: %w", err)
+		}
 	}
 	for i, file := range Names {
 		if err := dir.WriteVia(via, file, files[i], disk.Lazily); err != nil {
 			return fmt.Errorf("writing evidence: %w", err)
 		}
+	}
+	return nil
+}
+
+// ReadFile is like [Read] for a file of [WriteFile].
+func ReadFile(in *disk.Dir, name string) (*sources.Signed, error) {
+	text, _, err := in.ReadFile(name, int64(len(Names))*Max)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("evidence in %s: %w", in.Path(name), sources.ErrNotFound)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading evidence: %w", err)
+	}
+	s := new(sources.Signed)
+	if err := json.Unmarshal(text, s); err != nil {
+		return nil, fmt.Errorf("reading evidence: %s: %w", in.Path(name), err)
+	}
+	s.Origin = Origin(s.Origin)
+	return s, nil
+}
+
+// WriteFile writes s to the file called name, atomically, with its temporary file in the directory via. Nothing is
+// synced. The caller must ensure that nothing else writes the file.
+func WriteFile(in *disk.Dir, name string, via *disk.Dir, s *sources.Signed) error {
+	with := *s
+	with.Origin = Origin(s.Origin)
+	text, _ := json.Marshal(with) // it has only texts, so there is no error
+	dir, err := in.MakeSub(path.Dir(name))
+	if err == nil {
+		defer dir.Close()
+		err = dir.WriteVia(via, path.Base(name), append(text, '\n'), disk.Lazily)
+	}
+	if err != nil {
+		return fmt.Errorf("writing evidence: %w", err)
 	}
 	return nil
 }

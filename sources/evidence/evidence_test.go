@@ -277,3 +277,24 @@ func TestResolve(t *testing.T) {
 		t.Error("a record without evidence has the same evidence")
 	}
 }
+
+// The evidence for a version as one file is the same evidence, and damaged if it can't be read.
+func TestFile(t *testing.T) {
+	root := t.TempDir()
+	in, s := open(t, root), sample()
+	_, err := evidence.ReadFile(in, "a/b.json")
+	sourcetest.ErrorIs(t, err, sources.ErrNotFound)
+	check(t, evidence.WriteFile(in, "a/b.json", in, s))
+	got := sourcetest.Must(evidence.ReadFile(in, "a/b.json"))(t)
+	sourcetest.Equal(t, evidence.Digest(got), evidence.Digest(s))
+	sourcetest.Equal(t, got.Origin, s.Origin)
+	s.Origin = "https://user:password@example.test/"
+	check(t, evidence.WriteFile(in, "a/b.json", in, s))
+	text := string(sourcetest.ReadFile(t, filepath.Join(root, "a/b.json")))
+	sourcetest.Expect(t, !strings.Contains(text, "password"), "wrote %s", text)
+	for _, text := range []string{"", "{", strings.Repeat(" ", 17<<20)} {
+		check(t, os.WriteFile(filepath.Join(root, "a/b.json"), []byte(text), 0o644))
+		_, err := evidence.ReadFile(in, "a/b.json")
+		sourcetest.Expect(t, err != nil && !errors.Is(err, sources.ErrNotFound), "%.9q: got %v", text, err)
+	}
+}

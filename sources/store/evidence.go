@@ -25,9 +25,10 @@ type Evidence struct {
 	Warn  func(error)
 
 	// Dir has the evidence at [evidence.Path], with Prefix instead of .larder/. Without it, evidence is only kept for this
-	// run.
+	// run. Single keeps it as one file for each version, beside those of other providers of the namespace.
 	Dir    *disk.Dir
 	Prefix string
+	Single bool
 
 	// References returns the references to the evidence for a version in authenticated
 	// records.
@@ -59,8 +60,15 @@ type Evidence struct {
 
 // Path returns the path of the evidence for a version in e.Dir.
 func (e *Evidence) Path(r sources.Release) string {
-	return e.Prefix + strings.TrimPrefix(evidence.Path(r.Provider, r.Version), ".larder/")
+	at := e.Prefix + strings.TrimPrefix(evidence.Path(r.Provider, r.Version), ".larder/")
+	if e.Single {
+		return path.Dir(at) + versionOf + path.Base(at) + ".json"
+	}
+	return at
 }
+
+// versionOf is between the type of a provider and the version in the name of a single file.
+const versionOf = "~"
 
 // kept is evidence that was read.
 type kept struct {
@@ -89,7 +97,7 @@ func (e *Evidence) Read(r sources.Release) (*sources.Signed, error) {
 	return k.Signed, nil
 }
 
-// Files is like [Evidence.Read], but returns the files.
+// Files is like [Evidence.Read], but returns the files. Single evidence has none.
 func (e *Evidence) Files(r sources.Release) (evidence.Files, error) {
 	k, err := e.look(r)
 	if err != nil {
@@ -114,11 +122,16 @@ func (e *Evidence) find(r sources.Release) (_ *kept, now bool, err error) {
 		if now = true; e.Dir == nil {
 			return nil, sources.ErrNotFound
 		}
-		files, s, err := evidence.ReadFiles(e.Dir, e.Path(r))
+		k := &kept{resolved: map[string]resolved{}}
+		if e.Single {
+			k.Signed, err = evidence.ReadFile(e.Dir, e.Path(r))
+		} else {
+			k.files, k.Signed, err = evidence.ReadFiles(e.Dir, e.Path(r))
+		}
 		if err != nil {
 			return nil, err
 		}
-		return &kept{s, files, map[string]resolved{}}, nil
+		return k, nil
 	})
 	if err != nil && !errors.Is(err, sources.ErrNotFound) {
 		e.Forget(r)
@@ -225,7 +238,11 @@ func (e *Evidence) IsOlder(r sources.Release, f Facts, recorded time.Time) bool 
 	if e.Dir == nil {
 		return false
 	}
-	info, err := os.Lstat(e.Dir.Path(e.Path(r) + "/" + evidence.Sums)) // which is written last
+	at := e.Path(r)
+	if !e.Single {
+		at += "/" + evidence.Sums // which is written last
+	}
+	info, err := os.Lstat(e.Dir.Path(at))
 	return err == nil && info.Mode().IsRegular() && info.ModTime().Before(recorded)
 }
 
@@ -376,6 +393,9 @@ func (e *Evidence) write(r sources.Release, s *sources.Signed) error {
 		return err
 	}
 	defer e.Forget(r) // the keys are marked in s, but not in the files
+	if e.Single {
+		return evidence.WriteFile(e.Dir, e.Path(r), via.Dir, s)
+	}
 	return evidence.Write(e.Dir, e.Path(r), via.Dir, s)
 }
 
@@ -386,9 +406,17 @@ func (e *Evidence) compareKeys(ctx context.Context, id sources.PackageID, now *s
 	if e.Dir == nil {
 		return
 	}
-	names, err := Names(e.Dir, path.Dir(e.Path(id.Release())))
+	at := e.Path(id.Release())
+	names, err := Names(e.Dir, path.Dir(at))
 	if err != nil {
 		e.Warn(err)
+	}
+	if e.Single {
+		begin, _, _ := strings.Cut(path.Base(at), versionOf)
+		for i, name := range names {
+			name, _ = strings.CutPrefix(name, begin+versionOf)
+			names[i] = strings.TrimSuffix(name, ".json")
+		}
 	}
 	near, ok := evidence.Nearest(names, id.Version)
 	if !ok {

@@ -61,6 +61,10 @@ func newKeeper(t testing.TB, dir string, judge sources.Judge) *keeper {
 
 // put stores evidence as another process does.
 func (k *keeper) put(t testing.TB, id sources.PackageID, s *sources.Signed) {
+	if k.Single {
+		check(t, evidence.WriteFile(k.in, k.Path(id.Release()), k.in, s))
+		return
+	}
 	check(t, evidence.WriteTo(filepath.Join(k.dir, "own/evidence", id.Provider.String(), id.Version.String()), s))
 }
 
@@ -204,6 +208,12 @@ func TestProof(t *testing.T) {
 }
 
 func TestKeep(t *testing.T) {
+	for name, single := range map[string]bool{"a directory": false, "a file": true} {
+		t.Run(name, func(t *testing.T) { testKeep(t, single) })
+	}
+}
+
+func testKeep(t *testing.T, single bool) {
 	id := widget(t, "1.0.0")
 	merged := signed("merged", "A")
 	var merges int
@@ -218,6 +228,7 @@ func TestKeep(t *testing.T) {
 		OnKeys:  func(sources.Version, *sources.Signed, *sources.Signed) error { return errors.New("other keys") },
 	}
 	k := newKeeper(t, t.TempDir(), judge)
+	k.Single = single
 	var before []string
 	k.Before = func(_ sources.Release, s *sources.Signed) error {
 		before = append(before, string(s.Sums))
@@ -230,7 +241,9 @@ func TestKeep(t *testing.T) {
 		sourcetest.Expect(t, err == nil && string(got.Sums) == sums, "%s: kept is %v, %v", when, got, err)
 		sourcetest.Equal(t, f.Evidence, evidence.Reference(reference), when, "the reference")
 		deep(t, f.Proof, by(signers...), when+": the proof")
-		again, err := newKeeper(t, k.dir, judge).Read(id.Release())
+		next := newKeeper(t, k.dir, judge)
+		next.Single = single
+		again, err := next.Read(id.Release())
 		sourcetest.Expect(t, err == nil && string(again.Sums) == sums, "%s: in the next run it is %v, %v", when, again, err)
 	}
 	facts := store.Facts{ZH: "zh:x", Proof: by("K")}
