@@ -12,7 +12,7 @@
 //	.larder/roots/UID.json                     the root modules of a user, and the packages to keep, see [Dir.Keep]
 //	.larder/evidence/HOST/NAMESPACE/TYPE~VERSION.json
 //	                                           signed checksums, their signature and keys
-//	.larder/lock/PACKAGE.lock, evidence-?.lock one lock for each package, some for evidence, never removed
+//	.larder/lock/PACKAGE.lock, evidence.lock   one lock for each package, and one for all evidence, never removed
 //	.larder/cache.lock, gate.lock              locks of the cache as a whole
 //	.larder/tmp/run-…                          staging directory of one run, see [disk.Scratch]
 //	.larder/partial/PACKAGE, PACKAGE.note      interrupted downloads, kept for a day or until the package is in place
@@ -59,7 +59,8 @@
 //
 // # Locks
 //
-// A process that writes an entry holds both Larder's and OpenTofu's lock for it. A process that requires a package
+// A process that writes an entry holds Larder's lock for it, and OpenTofu's too, unless no engine is configured to use
+// the cache and OpenTofu has left no lock file in it. A process that requires a package
 // which another process is downloading waits for the lock and then finds the package.
 //
 // An install holds a shared lock on the whole cache from before it selects a package until the package is linked, and

@@ -2,7 +2,6 @@ package cachedir
 
 import (
 	"context"
-	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -22,11 +21,9 @@ func (d *Dir) lock(ctx context.Context, id sources.PackageID) (unlock func(), er
 // lockPath returns the path of the lock of a package in the state.
 func lockPath(id sources.PackageID) string { return "lock/" + staging.Key(id) + ".lock" }
 
-// lockVersion locks the evidence for a version. The lock is held only briefly. Several versions share a lock file, to
-// keep the number of files in a cache small.
-func (d *Dir) lockVersion(ctx context.Context, id sources.PackageID) (unlock func(), err error) {
-	sum := sha256.Sum256([]byte(path.Dir(id.Path())))
-	return d.lockAt(ctx, id, fmt.Sprintf("lock/evidence-%x.lock", sum[0]>>4))
+// lockEvidence locks the evidence for all versions. The lock is held only briefly.
+func (d *Dir) lockEvidence(ctx context.Context, id sources.PackageID) (unlock func(), err error) {
+	return d.lockAt(ctx, id, "lock/evidence.lock")
 }
 
 // lockAt waits for the lock at a path in the state, on behalf of the package id. Without a state

@@ -94,7 +94,7 @@ func TestPolicies(t *testing.T) {
 // Removed packages leave nothing behind, and the other packages are unchanged.
 func TestPrune(t *testing.T) {
 	root := t.TempDir()
-	d := open(t, root, cachedir.Options{})
+	d := open(t, root, cachedir.Options{Shared: true})
 	stock(t, d, root, "1.0.0", "1.2.0")
 	other := packageID("foreign.test/acme/gadget", "1.0.0")
 	gadget := files{"terraform-provider-gadget": "x"}

@@ -55,7 +55,7 @@ func (d *Dir) openLedgers() {
 	d.roots.Ledger = d.registryIn(registryOfThisUser())
 	d.evidence = &store.Evidence{
 		Judge: d.opts.Judge, Warn: d.warn, Dir: d.state, Single: true, References: d.references,
-		Via: d.stateScratch, Lock: d.lockVersion,
+		Via: d.stateScratch, Lock: d.lockEvidence,
 		Denied: func(err error) error {
 			if d.denies(err) {
 				return d.explainOwner(err)

@@ -116,7 +116,8 @@ func (t *tx) openHome(ctx context.Context) error {
 	}
 	t.home = home
 	t.Finally(func() { home.Close() })
-	if d.through != "" { // an entry behind a link is not replaced and requires no lock
+	ours := d.seals() && !d.shared && !home.Exists(tofuLockName(t.ID.Platform)) // no engine uses this cache
+	if ours || d.through != "" {                                                // nor replaces an entry behind a link
 		return nil
 	}
 	unlock, err := d.lockTofu(ctx, home, t.ID)

@@ -42,7 +42,7 @@ type Evidence struct {
 	// Via returns the directory for temporary files.
 	Via func() (*disk.Scratch, error)
 
-	// Lock takes the lock that other processes take for the version of a package. It may be nil.
+	// Lock takes the lock that other processes take for evidence, on behalf of a package. It may be nil.
 	Lock func(context.Context, sources.PackageID) (unlock func(), err error)
 
 	// Before is called before evidence is written. It may be nil.
@@ -304,6 +304,8 @@ func (e *Evidence) Keep(ctx context.Context, id sources.PackageID, f *Facts, s *
 	if s == nil {
 		return nil
 	}
+	e.writing.Lock()
+	defer e.writing.Unlock()
 	if e.Lock != nil {
 		unlock, err := e.Lock(ctx, id)
 		if err != nil {
@@ -321,8 +323,6 @@ func (e *Evidence) Keep(ctx context.Context, id sources.PackageID, f *Facts, s *
 }
 
 func (e *Evidence) merge(ctx context.Context, id sources.PackageID, f *Facts, s *sources.Signed) error {
-	e.writing.Lock()
-	defer e.writing.Unlock()
 	f.Evidence = evidence.Reference(s)
 	e.Forget(id.Release()) // another process may have written it
 	old, err := e.Read(id.Release())
