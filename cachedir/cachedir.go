@@ -12,7 +12,7 @@
 //	.larder/roots/UID.json                     the root modules of a user, and the packages to keep, see [Dir.Keep]
 //	.larder/evidence/HOST/NAMESPACE/TYPE~VERSION.json
 //	                                           signed checksums, their signature and keys
-//	.larder/lock/PACKAGE.lock, evidence.lock   one lock for each package, and one for all evidence, never removed
+//	.larder/lock/PACKAGE.lock, evidence.lock   a lock for each package being stored, and one for all evidence
 //	.larder/cache.lock, gate.lock              locks of the cache as a whole
 //	.larder/tmp/run-…                          staging directory of one run, see [disk.Scratch]
 //	.larder/partial/PACKAGE, PACKAGE.note      interrupted downloads, kept for a day or until the package is in place
@@ -54,7 +54,7 @@
 // hashing. They stay after the package has been removed, and so does the evidence. So no archive is downloaded twice
 // for its hashes, Larder detects a republished release, and a cache that is moved or copied is hashed once. Local
 // packages without a signature or checksum are not there, because such packages change while their author works on
-// them. The modification time of a package's lock file is the time at which its owner last used the package, to the
+// them. The modification time of a package's directory is the time at which its owner last used the package, to the
 // hour.
 //
 // # Locks

@@ -218,7 +218,7 @@ func hasRecord(root string) bool {
 
 func used(t *testing.T, root string) time.Time {
 	t.Helper()
-	info := stat(t, filepath.Join(root, lockOf(widget)))
+	info := stat(t, filepath.Join(root, filepath.FromSlash(widget.Path())))
 	return info.ModTime()
 }
 

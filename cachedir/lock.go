@@ -13,9 +13,10 @@ import (
 	"github.com/larder-cli/larder/sources/staging"
 )
 
-// lock waits for the lock of the package and returns the function that releases it.
+// lock waits for the lock of the package and returns the function that releases it. The file of the lock is removed
+// then, so that a cache has no file for each package.
 func (d *Dir) lock(ctx context.Context, id sources.PackageID) (unlock func(), err error) {
-	return d.lockAt(ctx, id, lockPath(id))
+	return d.lockAt(ctx, id, lockPath(id), true)
 }
 
 // lockPath returns the path of the lock of a package in the state.
@@ -23,12 +24,12 @@ func lockPath(id sources.PackageID) string { return "lock/" + staging.Key(id) + 
 
 // lockEvidence locks the evidence for all versions. The lock is held only briefly.
 func (d *Dir) lockEvidence(ctx context.Context, id sources.PackageID) (unlock func(), err error) {
-	return d.lockAt(ctx, id, "lock/evidence.lock")
+	return d.lockAt(ctx, id, "lock/evidence.lock", false)
 }
 
 // lockAt waits for the lock at a path in the state, on behalf of the package id. Without a state
 // there are no locks, and it does nothing.
-func (d *Dir) lockAt(ctx context.Context, id sources.PackageID, at string) (unlock func(), err error) {
+func (d *Dir) lockAt(ctx context.Context, id sources.PackageID, at string, fleeting bool) (unlock func(), err error) {
 	if d.state == nil {
 		return func() {}, nil
 	}
@@ -36,15 +37,15 @@ func (d *Dir) lockAt(ctx context.Context, id sources.PackageID, at string) (unlo
 	if err != nil {
 		return nil, err
 	}
-	defer locks.Close()
 	l := locks.Lock(path.Base(at))
-	l.Optional = d.shared
+	l.Optional, l.Fleeting = d.shared, fleeting
 	try := func() (bool, error) { return d.tolerate(l, (*disk.Lock).Try) }
 	if err := d.wait(ctx, try, func() Holder { return Holder{ID: id, Holder: l.Holder()} }); err != nil {
+		locks.Close()
 		return nil, err
 	}
 	l.Announce(d.opts.Now())
-	return l.Unlock, nil
+	return func() { l.Unlock(); locks.Close() }, nil
 }
 
 // lockTofu waits for the lock that OpenTofu holds while it checks, fetches and

@@ -23,14 +23,14 @@ const day = 24 * time.Hour
 
 // stock fills a cache with versions of the widget, each last used a day before the
 // next.
-func stock(t *testing.T, d *cachedir.Dir, root string, names ...string) {
+func stock(t *testing.T, d *cachedir.Dir, names ...string) {
 	t.Helper()
 	for i, name := range names {
 		id := packageID("example.test/acme/widget", name)
 		s := put(t, d, id, files{executable: strings.Repeat("x", 100_000)})
 		then := time.Now().Add(-time.Duration(len(names)-i)*day - time.Hour)
 		check(t, os.Chtimes(filepath.Join(s.Dir, executable), then, then))
-		check(t, os.Chtimes(filepath.Join(root, lockOf(id)), then, then))
+		check(t, os.Chtimes(s.Dir, then, then))
 	}
 }
 
@@ -55,7 +55,7 @@ func removals(p *cachedir.Plan) string {
 func TestPolicies(t *testing.T) {
 	root := t.TempDir()
 	d := open(t, root, cachedir.Options{})
-	stock(t, d, root, "1.0.0", "1.10.0", "1.2.0", "1.3.0")
+	stock(t, d, "1.0.0", "1.10.0", "1.2.0", "1.3.0")
 	one := list(t, d, cachedir.ListOptions{}).Entries[0].Size
 	user := t.TempDir()
 	files{".terraform.lock.hcl": "example.test/acme/widget 1.0.0"}.unpack(t, user)
@@ -95,7 +95,7 @@ func TestPolicies(t *testing.T) {
 func TestPrune(t *testing.T) {
 	root := t.TempDir()
 	d := open(t, root, cachedir.Options{Shared: true})
-	stock(t, d, root, "1.0.0", "1.2.0")
+	stock(t, d, "1.0.0", "1.2.0")
 	other := packageID("foreign.test/acme/gadget", "1.0.0")
 	gadget := files{"terraform-provider-gadget": "x"}
 	gadget.unpack(t, filepath.Join(root, filepath.FromSlash(other.Path())))
@@ -146,7 +146,7 @@ func TestPrune(t *testing.T) {
 func TestDamagedRegistrations(t *testing.T) {
 	root := t.TempDir()
 	d := open(t, root, cachedir.Options{})
-	stock(t, d, root, "1.0.0")
+	stock(t, d, "1.0.0")
 	check(t, d.Keep(packageID("example.test/acme/widget", "1.0.0")))
 	check(t, os.WriteFile(filepath.Join(root, ".larder", "roots", "other.json"), []byte("{}"), 0o644)) // is ignored
 	_, err := d.List(t.Context(), cachedir.ListOptions{})
@@ -210,7 +210,7 @@ func TestPruneWaits(t *testing.T) {
 func TestPruneMarksWithoutPackages(t *testing.T) {
 	root := t.TempDir()
 	d := open(t, root, cachedir.Options{})
-	stock(t, d, root, "1.0.0", "1.2.0")
+	stock(t, d, "1.0.0", "1.2.0")
 	left, kept := packageID("example.test/acme/widget", "1.0.0"), packageID("example.test/acme/widget", "1.2.0")
 	check(t, errors.Join(d.Keep(left), d.Keep(kept)))
 	check(t, os.RemoveAll(filepath.Join(root, filepath.FromSlash(left.Path()))))

@@ -216,7 +216,7 @@ func TestWaiting(t *testing.T) {
 		t.Errorf("waited for %+v", holders)
 	}
 	_, err := os.Stat(filepath.Join(root, lockOf(widget)))
-	sourcetest.Equal(t, err, nil, "lock file")
+	sourcetest.Expect(t, errors.Is(err, os.ErrNotExist) || runtime.GOOS == "windows", "the lock file stays: %v", err)
 }
 
 // A wait ends when its context is canceled or its limit is reached.

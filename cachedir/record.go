@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"io/fs"
 	"os"
 	"slices"
 	"time"
@@ -132,21 +131,15 @@ func (d *Dir) noteUse(id sources.PackageID) {
 		return // many root modules use it
 	}
 	if now.Sub(d.lastUse(id)) > time.Hour {
-		_ = d.state.Touch(lockPath(id), now)
+		_ = d.tree.TouchSub(id.Path(), now)
 	}
 	d.uses.Store(id, now)
 }
 
-// lastUse returns when a package was last used: when a user of the cache last did or, as long as that is not known,
-// when it last changed.
+// lastUse returns when a package was last used: when its owner last did or, as long as that is not known, when it last
+// changed.
 func (d *Dir) lastUse(id sources.PackageID) time.Time {
-	info, err := fs.FileInfo(nil), error(fs.ErrNotExist)
-	if d.state != nil {
-		info, err = os.Lstat(d.state.Path(lockPath(id))) // Open has checked the directory
-	}
-	if err != nil {
-		info, err = os.Stat(d.entry(id))
-	}
+	info, err := os.Stat(d.entry(id))
 	if err != nil {
 		return time.Time{}
 	}

@@ -174,7 +174,7 @@ func regular(t testing.TB, dir string) files {
 func TestVerifyDoesNotCountAsUse(t *testing.T) {
 	root := t.TempDir()
 	d := open(t, root, cachedir.Options{})
-	stock(t, d, root, "1.0.0")
+	stock(t, d, "1.0.0")
 	foreign := packageID("example.test/acme/widget", "2.0.0")
 	dir := files{executable: "x"}.unpack(t, filepath.Join(root, filepath.FromSlash(foreign.Path())))
 	then := time.Now().Add(-48 * time.Hour)

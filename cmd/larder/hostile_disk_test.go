@@ -433,7 +433,7 @@ func TestLinksInTheCache(t *testing.T) {
 		".larder", ".larder/tmp", ".larder/partial", ".larder/ledger", ".larder/evidence", ".larder/known",
 		".larder/roots", ".larder/lock", ".larder/quarantine", ".larder/archives",
 		".larder/tmp/" + widgetDir, ".larder/partial/example.test",
-		".larder/evidence/" + widgetDir + "/1.0.0", ".larder/lock/example.test/acme",
+		".larder/evidence/" + widgetDir + "~1.0.0.json", ".larder/lock/example.test/acme",
 		"example.test", "example.test/acme", widgetDir,
 		widgetDir + "/1.0.0", widgetDir + "/1.2.0", widgetDir + "/1.0.0/" + ownPlatform,
 	} {

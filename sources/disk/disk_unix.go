@@ -103,9 +103,11 @@ func tryLock(f *os.File, how lockMode) (bool, error) {
 	return err == nil, err
 }
 
-// isHeld reports whether err means that another process has the lock. On SMB, the error is EACCES, which POSIX
-// allows too.
-func isHeld(err error) bool { return errors.Is(err, unix.EAGAIN) || errors.Is(err, unix.EACCES) }
+// isHeld reports whether err means that another process has the lock, or has removed its file on NFS. On SMB, the error
+// is EACCES, which POSIX allows too.
+func isHeld(err error) bool {
+	return errors.Is(err, unix.EAGAIN) || errors.Is(err, unix.EACCES) || errors.Is(err, unix.ESTALE)
+}
 
 // unlock unlocks and closes a file. Closing alone is too late for a program that is being
 // started: it still has the file.

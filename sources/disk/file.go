@@ -213,3 +213,13 @@ func (d *Dir) Touch(name string, at time.Time) error {
 		return in.root.Chtimes(base, at, at)
 	})
 }
+
+// TouchSub sets the modification time of a directory in d.
+func (d *Dir) TouchSub(name string, at time.Time) error {
+	sub, err := d.Sub(name)
+	if err != nil {
+		return err
+	}
+	defer sub.Close()
+	return sub.named(sub.root.Chtimes(".", at, at))
+}

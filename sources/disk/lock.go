@@ -11,8 +11,9 @@ import (
 )
 
 // A Lock is an advisory lock on a separate file. It excludes other processes
-// and other Locks in this process. Locking creates the file, which then stays.
+// and other Locks in this process. Locking creates the file, which then stays, unless the lock is fleeting.
 type Lock struct {
+	Fleeting bool  // remove the file before the lock is released, except on Windows
 	Existing bool  // do not create the file; if it is missing, the error matches [fs.ErrNotExist]
 	Optional bool  // do without the lock if its file is obstructed, see [IsObstructed]
 	Lockless error // why it excludes only this process: the file system has no locks, or an optional one is obstructed
@@ -76,6 +77,9 @@ func (l *Lock) try(how lockMode) (ok bool, err error) {
 	if lockless(err) {
 		l.Lockless, ok, err = err, true, nil
 	}
+	if ok && l.Fleeting && !l.isCurrent(f) {
+		ok = false
+	}
 	if !ok {
 		f.Close()
 	} else {
@@ -87,11 +91,25 @@ func (l *Lock) try(how lockMode) (ok bool, err error) {
 	return ok, err
 }
 
+// isCurrent reports whether an open file is still the lock file: the process that held the lock before may have removed
+// it, and others then lock a new one.
+func (l *Lock) isCurrent(f *os.File) bool {
+	opened, err := f.Stat()
+	if err != nil {
+		return false
+	}
+	named, err := l.dir.Lstat(l.name)
+	return err == nil && os.SameFile(opened, named)
+}
+
 // Unlock releases the lock, if it is held.
 func (l *Lock) Unlock() {
 	if l.file != nil {
 		if l.noted {
 			_ = l.file.Truncate(0)
+		}
+		if l.Fleeting && l.Lockless == nil && removesOpenFiles {
+			_ = l.dir.Remove(l.name) // if it belongs to another user, it may stay
 		}
 		unlock(l.file)
 		l.file, l.noted = nil, false
