@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -69,6 +70,42 @@ func ledger(store string) string { return "openat .local/state/larder/stores/" +
 func keyOf(path string) string {
 	sum := sha256.Sum256([]byte(path))
 	return hex.EncodeToString(sum[:16])
+}
+
+// An install of many packages on a new machine leaves few files and directories for each of them: four in the cache,
+// three in the working directory, and the evidence. A copy instead of a hardlink is one more.
+func TestInodesAPackage(t *testing.T) {
+	const packages = 40
+	var names []string
+	for i := range packages {
+		names = append(names, fmt.Sprintf("p%02d", i))
+	}
+	k := newRack(t, options{providers: names, size: 1 << 10}).in(t)
+	p := k.prepare("root", k.larder, "install", "--quiet", "--link", "hardlink")
+	p.cmd.Env = append(p.cmd.Env, "TF_PLUGIN_CACHE_DIR=")
+	k.must(os.RemoveAll(k.cache()))
+	calls, err := callsIn(p.cmd, k.dir)
+	skipUntraced(t, err)
+	sourcetest.Require(t, err == nil, "%v\n%s", err, &p.out)
+	inodes := map[uint64]bool{}
+	k.must(filepath.WalkDir(k.dir, func(path string, e fs.DirEntry, err error) error {
+		if info, infoErr := os.Lstat(path); err == nil && infoErr == nil {
+			inodes[info.Sys().(*syscall.Stat_t).Ino] = true
+		}
+		return err
+	}))
+	renames, unlinks := 0, 0
+	for call, n := range calls {
+		switch name, _, _ := strings.Cut(call, " "); name {
+		case "renameat", "renameat2":
+			renames += n
+		case "unlinkat":
+			unlinks += n
+		}
+	}
+	sourcetest.Expect(t, len(inodes) <= 9*packages, "%d inodes for %d packages", len(inodes), packages)
+	sourcetest.Expect(t, renames <= 5*packages+20, "%d renames for %d packages", renames, packages)
+	sourcetest.Expect(t, unlinks <= packages+20, "%d calls that remove files for %d packages", unlinks, packages)
 }
 
 // However many root modules share packages, each record of a package and the evidence for each
