@@ -109,7 +109,7 @@ var works = []work{
 	{name: "far, direct", providers: 40, size: megabyte, far: true},
 	ten(work{
 		name: "mirror sync, 2 platforms", does: "mirror",
-		because: ", because it stores the archives as they arrive: Larder also stores signatures and hashes",
+		because: ", because it only stores the archives: Larder also verifies their signatures",
 	}),
 	ten(work{name: "nothing to do", cache: true, warm: []string{}}),
 	ten(work{name: "20 root modules, warm cache", cache: true, roots: 20, warm: []string{dataDir}}),

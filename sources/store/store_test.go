@@ -22,7 +22,6 @@ import (
 	"github.com/larder-cli/larder/sources/disk"
 	"github.com/larder-cli/larder/sources/sourcetest"
 	"github.com/larder-cli/larder/sources/store"
-	"github.com/larder-cli/larder/sources/trust"
 )
 
 func TestFacts(t *testing.T) {
@@ -368,8 +367,8 @@ func TestKnownHashes(t *testing.T) {
 		{proven(archive), store.Facts{H1: "h1:b", ZH: "zh:b"}, store.Facts{H1: "h1:b", ZH: "zh:b"}, store.Facts{H1: "h1:b", ZH: "zh:b"}},
 	} {
 		k, id := store.NewKnown(store.LedgerOptions{}), widget(t, "1.0.0")
-		k.Keep(trust.Judge{}, id, c.old)
-		deep(t, k.Keep(trust.Judge{}, id, c.new), c.returned, fmt.Sprint("returned ", i))
+		k.Keep(sourcetest.Verdicts{}, id, c.old)
+		deep(t, k.Keep(sourcetest.Verdicts{}, id, c.new), c.returned, fmt.Sprint("returned ", i))
 		deep(t, sourcetest.Must(k.Of(id))(t), c.kept, fmt.Sprint("kept ", i))
 	}
 }
