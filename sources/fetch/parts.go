@@ -97,8 +97,8 @@ type parts struct {
 }
 
 // inParts continues a download over several connections, and reports whether they brought all of it. The answer has
-// brought the archive so far at this rate in bytes a second, more slowly than several connections may. It waits until
-// another connection has brought some bytes: the server may not permit that.
+// brought the archive so far at this rate in bytes a second, more slowly than several connections may. Unless the host
+// has sent parts before, it waits until another connection has brought some bytes: the server may not permit that.
 func (d *download) inParts(ctx context.Context, a *answer, rate float64) (all bool, err error) {
 	d.alone = true // if this fails, whatever the reason, a single connection needs less of the server
 	spool, err := d.stage.Spool()
@@ -106,20 +106,25 @@ func (d *download) inParts(ctx context.Context, a *answer, rate float64) (all bo
 		return false, nil // one connection needs none
 	}
 	defer spool.Close()
-	p := &parts{download: d, first: a, spool: spool, within: maxLatency}
-	var probe bytes.Buffer
-	try := d.client.attempt(ctx, d.url)
-	defer try.stop()
-	if _, err := p.request(try, &probe, d.have, d.have+bufferSize); err != nil {
-		return false, ctx.Err()
+	host, p := d.client.host(a.at), &parts{download: d, first: a, spool: spool, within: maxLatency}
+	if !host.parts.Load() {
+		var probe bytes.Buffer
+		try := d.client.attempt(ctx, d.url)
+		defer try.stop()
+		if _, err := p.request(try, &probe, d.have, d.have+bufferSize); err != nil {
+			return false, ctx.Err()
+		}
+		if _, err := d.Write(probe.Bytes()); err != nil {
+			return false, err
+		}
 	}
 	a.resp.Body.Close()
-	if _, err := d.Write(probe.Bytes()); err != nil {
-		return false, err
-	}
-	p.begin, p.size = d.have, min(max(int64(rate*partTime.Seconds()), minPart), maxPart)
+	most := min(int64(rate*partTime.Seconds()), (d.total-d.have)/maxConnections+1)
+	p.begin, p.size = d.have, min(max(most, minPart), maxPart)
 	p.within = max(minPartTime, time.Duration(2*maxConnections*float64(p.size)/rate*float64(time.Second)))
-	return true, p.join(ctx)
+	err = p.join(ctx)
+	host.parts.Store(err == nil)
+	return true, err
 }
 
 // join downloads the parts, and copies them from the spool to the stage in order. One part has the slot of the first

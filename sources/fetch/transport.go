@@ -160,6 +160,7 @@ type host struct {
 	name  sources.Host        // empty if nothing can be configured for the host
 	slots *semaphore.Weighted // for the archives being downloaded
 	turns *semaphore.Weighted // for the large ones
+	parts atomic.Bool         // whether the last archive that arrived in parts was complete
 	asks  atomic.Bool         // requests a client certificate, but none is configured
 
 	answered atomic.Bool // a request, whatever the answer was
