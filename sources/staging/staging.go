@@ -84,7 +84,7 @@ func (s *Stage) Keep(zh sources.Hash) {
 	if s.held > 0 && s.recent != nil {
 		_, _ = s.File() // without it, the archive isn't kept
 	}
-	if s.file != nil {
+	if s.file != nil && !s.bad {
 		s.recent.Keep(s.in, s.name, zh, ByLink)
 	}
 }
@@ -101,6 +101,7 @@ func (s *Stage) File() (_ *os.File, err error) {
 	if s.file, err = s.in.Create(s.name, mode); err == nil {
 		_, err = s.file.Write(s.data)
 	}
+	s.bad = s.bad || err != nil
 	s.release()
 	return s.file, err
 }
