@@ -102,6 +102,18 @@ func Compare(a, b Contents) (differences []Difference) {
 	return differences
 }
 
+// Unhashed reports whether only the h1: hash shows if a package that both have is the same, and one of them lacks it.
+func Unhashed(a, b Contents) bool {
+	for id, hashes := range a {
+		other, both := b[id]
+		if both && !sources.MatchesAny(hashes, other...) &&
+			sources.AnyOf(sources.H1, hashes) != sources.AnyOf(sources.H1, other) {
+			return true
+		}
+	}
+	return false
+}
+
 // alike reports whether two packages may be identical. A common hash proves that they are.
 // Packages without hashes of the same scheme also count as identical.
 func alike(a, b []sources.Hash) bool {

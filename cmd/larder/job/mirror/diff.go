@@ -57,20 +57,30 @@ func bothContents(
 		b, a, err = bothContents(ctx, m, second, first, unreadable)
 		return a, b, err
 	}
-	if a, err = contentsOf(ctx, m, first, nil, unreadable); err != nil {
+	if a, err = contentsOf(ctx, m, first, nil, false, unreadable); err != nil {
 		return a, b, err
 	}
 	known := append([]sources.Provider{}, site.ProvidersOf(slices.Collect(maps.Keys(a)))...) // not nil
-	b, err = contentsOf(ctx, m, second, known, unreadable)
+	if b, err = contentsOf(ctx, m, second, known, false, unreadable); err != nil || !bundle.Unhashed(a, b) {
+		return a, b, err
+	}
+	if !site.IsPlace(first.Place) {
+		a, err = contentsOf(ctx, m, first, nil, true, unreadable)
+	}
+	if err == nil && !site.IsPlace(second.Place) {
+		b, err = contentsOf(ctx, m, second, known, true, unreadable)
+	}
 	return a, b, err
 }
 
-// contentsOf reads a mirror. If it can't list its providers, they are those that are known. It adds what can't be read.
+// contentsOf reads a mirror. If it can't list its providers, they are those that are known. Whole requests the h1:
+// hashes of signed archives in a directory. It adds what can't be read.
 func contentsOf(
-	ctx context.Context, m *site.Root, r site.PlaceRequest, known []sources.Provider, unreadable *job.InPlace,
+	ctx context.Context, m *site.Root, r site.PlaceRequest, known []sources.Provider, whole bool,
+	unreadable *job.InPlace,
 ) (bundle.Contents, error) {
 	if !site.IsPlace(r.Place) {
-		return localContents(ctx, m, r.Place)
+		return localContents(ctx, m, r.Place, whole)
 	}
 	if len(known) > 0 && !slices.ContainsFunc(known, func(p sources.Provider) bool { return p.Host != known[0].Host }) {
 		r.Host = known[0].Host
@@ -84,13 +94,13 @@ func contentsOf(
 }
 
 // localContents reads the mirror in a directory, or a manifest.
-func localContents(ctx context.Context, m *site.Root, dir string) (bundle.Contents, error) {
+func localContents(ctx context.Context, m *site.Root, dir string, whole bool) (bundle.Contents, error) {
 	if path := site.Absolute(m.Dir, dir); site.IsFile(path) {
 		manifest, err := bundle.ReadManifest(path)
 		return manifest.Contents(), err
 	}
 	all := bundle.Contents{}
-	dir, entries, err := hashed(ctx, m, dir, builder.ListOptions{})
+	dir, entries, err := hashed(ctx, m, dir, builder.ListOptions{Contents: whole})
 	if err != nil {
 		return all, err
 	}
