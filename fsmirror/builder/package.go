@@ -202,7 +202,9 @@ func (b *Builder) remembered(ctx context.Context, at fsmirror.Package, opts List
 		fresh.Since = b.opts.Now().UTC()
 		fresh.Facts = b.knows(at.ID, fresh.Facts)
 	case old.Same(is):
-		fresh.Facts = old.With(is)
+		if fresh.Facts = old.With(is); old.H1 == "" {
+			b.learn(at.ID, fresh.Facts)
+		}
 	default: // damage is never recorded
 		fresh.differs = cmp.Or(old.ZH, old.H1)
 		return fresh, nil

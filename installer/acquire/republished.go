@@ -26,6 +26,9 @@ type Publication struct {
 }
 
 func (e *RepublishedError) Error() string {
+	if !sources.AnyOf(sources.H1, e.Was.Hashes) { // its contents weren't hashed, and may be the same
+		return "the release was republished as another archive" + e.both()
+	}
 	return "the release was republished with different contents" + e.both()
 }
 
@@ -151,9 +154,14 @@ func CheckRepublished(memory Memory, s sources.Stored, from string) error {
 
 func republished(was sources.Stored, now Publication) error {
 	before := Publication{Hashes: hashesOf(was), From: was.Origin, Signer: signer(was.Report), Since: was.Since}
-	return sources.WithHint(&RepublishedError{before, now},
+	err := sources.WithHint(&RepublishedError{before, now},
 		"ask the publisher before using it; to accept the new contents, first run larder cache forget %s@%s",
 		was.ID.Provider, was.ID.Version)
+	if was.H1 == "" && sources.AnyOf(sources.H1, now.Hashes) {
+		err = sources.WithHint(err, "larder mirror index DIR --hashes compares the contents too, "+
+			"if the mirror in DIR has the archive that was seen")
+	}
+	return err
 }
 
 // signer returns the name of a package's signer for messages.
