@@ -310,8 +310,11 @@ func (a *Acquirer) receive(
 	a.reportStep(req, offer, Event{Step: Verified, Text: strings.Join(signed.Report.Notes, "; ")})
 	got.Covered = signed.Proof.Signed() && !readsContents(req, offer, got.ZH, known)
 	contents, err := tx.Unpack(ctx, got.Payload)
+	if err != nil && !signed.Proof.Signed() { // a signed archive is as it was published
+		err = damagedIn(ctx, offer, err)
+	}
 	if err != nil {
-		return res, doubtful && !isHere(err), damagedIn(ctx, offer, err)
+		return res, doubtful && !isHere(err), err
 	}
 	if got.Proof, err = a.judgeContents(req, offer, signed, got, contents, known); err != nil {
 		mismatch := (*HashMismatchError)(nil)
