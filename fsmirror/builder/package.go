@@ -276,9 +276,10 @@ func (b *Builder) Read(ctx context.Context, s sources.Stored) (sources.Stored, e
 
 // Find is [Builder.Get] for a package that was found anywhere in the mirror.
 func (b *Builder) Find(ctx context.Context, at fsmirror.Package) (sources.Stored, error) {
-	r, err := b.look(ctx, at, false)
+	contents := b.doubts(at.ID)
+	r, err := b.look(ctx, at, contents)
 	for try := 0; errors.Is(err, fs.ErrNotExist) && try < 5; try++ { // another process replaced it
-		r, err = b.look(ctx, at, false)
+		r, err = b.look(ctx, at, contents)
 	}
 	if err != nil {
 		return sources.Stored{}, sources.InPackage(at.ID, err)
@@ -385,8 +386,9 @@ func (b *Builder) Begin(
 	if !t.at.Unpacked() {
 		t.Form, t.NoArchive = store.Packed, b.noArchive()
 	}
+	t.Whole = b.opts.Temporary || b.doubts(id) // a bundle has the hashes of contents
 	if b.opts.Temporary {
-		t.Sharing, t.Whole = staging.ByLink, true // a bundle has the hashes of contents
+		t.Sharing = staging.ByLink
 	}
 	t.Finally(leave)
 	noLink := func(*disk.Dir) error { return nil }

@@ -121,7 +121,7 @@ func (v *verifier) subject(e Entry) store.Subject {
 	before := ""
 	s.Read = func(ctx context.Context) (store.Facts, error) {
 		before, _ = mark(e.at)
-		now, contents, err := v.hash(ctx, e.at, v.statesContents(e.at))
+		now, contents, err := v.hash(ctx, e.at, true)
 		if err == nil {
 			_, err = archive.ExecutableIn(contents, e.ID.Provider.Type)
 		}
@@ -182,6 +182,9 @@ func (v *verifier) done(e Entry, read record, result store.Verified) {
 	}
 	if signed, err := v.evidence.Marked(e.ID.Release()); err == nil && read.Proof.Signed() {
 		read.Evidence = evidence.Reference(signed)
+	}
+	if read.Proof.Signed() && !e.Unpacked && !v.statesContents(e.at) {
+		read.H1, read.ZipH1 = "", "" // otherwise the next run would add it to the index
 	}
 	v.note(e.at, read)
 	v.learn(e.ID, read.Facts)
@@ -353,6 +356,13 @@ func Unpacked(f *store.Finding) bool { return f.Package != nil && f.Path == f.Pa
 // StoreAs sets whether packages are stored as directories from now on. It must not be called while
 // packages are being stored.
 func (b *Builder) StoreAs(unpacked bool) { b.opts.Unpacked = unpacked }
+
+// doubts reports whether a package was found damaged, see [Builder.Doubt].
+func (b *Builder) doubts(id sources.PackageID) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return slices.Contains(b.doubted, id)
+}
 
 // Doubt makes the Builder read a damaged package again, even if its fingerprint matches its record. Until the package
 // is replaced, Finish keeps its entry in the index. Doubt returns the hashes that the package had, from its record, or
