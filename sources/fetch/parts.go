@@ -20,13 +20,14 @@ import (
 // host arrive at the same time, with all of its connections, so that the first ones are complete, and can be unpacked,
 // while others wait.
 func (d *download) proceed(try *attempt, a *answer) error {
-	if rate := d.slow(try, a); d.isLarge(a) {
-		d.client.host(a.at).takeTurn(try)
+	host := d.client.host(a.at)
+	if rate := d.slow(try, a); d.isLarge(a) && !host.recent() { // others don't wait for a single connection
+		host.takeTurn(try)
 		if rate > 0 && d.hasRoom(a) {
 			if all, err := d.inParts(try.ctx, a, rate); all || err != nil {
 				return err
 			}
-			try.endTurn() // others don't wait for a single connection
+			try.endTurn()
 		}
 	}
 	a, err := d.ask(try)

@@ -234,6 +234,27 @@ func TestLargeArchivesArriveInTurn(t *testing.T) {
 	sourcetest.Equal(t, server.sent, archives*len(large), "bytes sent")
 }
 
+// Archives don't wait for each other if each arrives over one connection, as from a host that was just unavailable.
+func TestLargeArchivesDoNotWaitForSingleConnections(t *testing.T) {
+	server := &limitedServer{fault: func(n int, rw http.ResponseWriter, _ *http.Request) bool {
+		if n == 1 {
+			rw.WriteHeader(http.StatusServiceUnavailable)
+		}
+		return n == 1
+	}}
+	inBubble(t, fetch.Options{}, server.ServeHTTP, func(t *testing.T, client *fetch.Client) {
+		var group sync.WaitGroup
+		start := time.Now()
+		for range 8 {
+			s := &spoolStage{dir: t.TempDir()}
+			group.Go(func() { check(t, client.Download(t.Context(), fetch.Archive{URL: "http://example.com/x.zip"}, s)) })
+		}
+		group.Wait()
+		took := time.Since(start)
+		sourcetest.Expect(t, took < 16*time.Second, "took %s, and each archive takes 12 s", took)
+	})
+}
+
 // An archive uses several connections only if enough are left of those that the host permits: here eight.
 func TestPartsLeaveConnectionsToOtherArchives(t *testing.T) {
 	for others, parts := range map[int]bool{39: true, 40: false} {
