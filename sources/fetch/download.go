@@ -187,15 +187,15 @@ func (d *download) ask(try *attempt) (*answer, error) {
 }
 
 // refusesRange reports whether the whole archive should be requested instead of the range from begin on: a range
-// without a validator can't be continued.
+// without a validator can't be continued, and a server that sends less than a range may need very many requests.
 func (a *answer) refusesRange(begin int64) bool {
 	switch status := (&StatusError{Code: a.resp.StatusCode}); {
 	case begin == 0 && a.resp.Header.Get("Content-Encoding") != "": // nothing decodes a range
 		return true
 	case begin == 0 && status.Code == http.StatusPartialContent:
 		first, last, total, err := parseContentRange(a.resp.Header.Get("Content-Range"))
-		other := err != nil || first > 0 || last >= beginning
-		return other || last+1 != total && (total < 0 || validator(a.resp) == "")
+		other := err != nil || first > 0 || last >= beginning || a.resp.ContentLength > last+1
+		return other || last+1 != total && (total < 0 || validator(a.resp) == "" || last+1 < beginning)
 	case begin == 0 && (status.Code == http.StatusUnauthorized || status.Code == http.StatusNotFound):
 		return false // nor does it have the whole
 	default:

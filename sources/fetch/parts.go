@@ -198,8 +198,8 @@ func (p *parts) request(try *attempt, to io.Writer, begin, end int64) (n int64, 
 		return 0, err
 	}
 	n, err = io.CopyN(to, a.resp.Body, length)
-	if isEnd(err) {
-		err = broken{fmt.Errorf("cut %d bytes before the end of a part", length-n)}
+	if isEnd(err) || err == nil && begin+n < end { // servers may send less than the range
+		err = broken{fmt.Errorf("cut %d bytes before the end of a part", end-begin-n)}
 	}
 	return n, err
 }

@@ -92,6 +92,13 @@ func TestLargeArchiveFromSlowServerUsesParts(t *testing.T) {
 			cutter(serve(large, `"a"`, time.Time{}), func(int) int { return 1<<20 + 77*n })(rw, r)
 			return true
 		}},
+		{name: "less than asked for", parts: true, whole: 1, fault: func(_ int, _ http.ResponseWriter, r *http.Request) bool {
+			first, last := 0, 0
+			if n, _ := fmt.Sscanf(r.Header.Get("Range"), "bytes=%d-%d", &first, &last); n == 2 && first > 0 {
+				r.Header.Set("Range", fmt.Sprintf("bytes=%d-%d", first, min(last, first+300_000)))
+			}
+			return false
+		}},
 		{name: "unavailable once", parts: true, whole: 1, fault: func(n int, rw http.ResponseWriter, _ *http.Request) bool {
 			if n == 3 {
 				rw.WriteHeader(http.StatusServiceUnavailable)
@@ -151,6 +158,19 @@ func TestServersWithoutTheBeginning(t *testing.T) {
 		},
 		"too much": func(rw http.ResponseWriter, _ *http.Request) {
 			rw.Header().Set("Content-Range", fmt.Sprintf("bytes 0-%d/%[1]d", len(large)-1))
+			rw.WriteHeader(http.StatusPartialContent)
+			_, _ = rw.Write(large)
+		},
+		"too little": func(rw http.ResponseWriter, r *http.Request) {
+			first := 0
+			_, _ = fmt.Sscanf(r.Header.Get("Range"), "bytes=%d-", &first)
+			r.Header.Set("Range", fmt.Sprintf("bytes=%d-%d", first, first+99_999))
+			whole(rw, r)
+		},
+		"all in spite of the range": func(rw http.ResponseWriter, _ *http.Request) {
+			rw.Header().Set("ETag", `"a"`)
+			rw.Header().Set("Content-Range", fmt.Sprintf("bytes 0-6291455/%d", len(large)))
+			rw.Header().Set("Content-Length", fmt.Sprint(len(large)))
 			rw.WriteHeader(http.StatusPartialContent)
 			_, _ = rw.Write(large)
 		},

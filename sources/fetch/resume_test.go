@@ -58,5 +58,5 @@ func TestDownloadInPieces(t *testing.T) {
 		_, _ = rw.Write(archive[first : last+1])
 	})
 	s := w.mustDownload(t, archive)
-	sourcetest.Expect(t, s.resets == 0 && w.requests.Load() == 4, "%d requests, %d resets", w.requests.Load(), s.resets)
+	sourcetest.Expect(t, s.resets == 0 && w.requests.Load() == 5, "%d requests, %d resets", w.requests.Load(), s.resets)
 }
