@@ -402,6 +402,7 @@ func (d *download) checkRange(a *answer, begin, end int64) (length, total int64,
 		err = errors.New("archive has changed")
 	}
 	if err != nil && rest {
+		d.alone = true // the servers behind one address may differ, but one answer is that of one server
 		err = cmp.Or(d.restart(""), error(broken{err}))
 	}
 	return last + 1 - first, total, err

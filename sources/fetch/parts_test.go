@@ -196,6 +196,19 @@ func TestServersWithoutTheBeginning(t *testing.T) {
 	}
 }
 
+// Servers behind one address that have different validators, and send ranges regardless of them, are asked for all of it.
+func TestServersWithOtherValidators(t *testing.T) {
+	var n atomic.Int32
+	s := &spoolStage{dir: t.TempDir()}
+	inBubble(t, fetch.Options{}, func(rw http.ResponseWriter, r *http.Request) {
+		r.Header.Del("If-Range")
+		serve(large, fmt.Sprintf(`"%d"`, n.Add(1)), time.Time{})(rw, r)
+	}, func(t *testing.T, client *fetch.Client) {
+		check(t, client.Download(t.Context(), fetch.Archive{URL: "http://example.com/x.zip"}, s))
+	})
+	sourcetest.Expect(t, bytes.Equal(s.Bytes(), large) && n.Load() == 3, "got %d bytes, %d requests", s.Len(), n.Load())
+}
+
 // A connection that delivers nothing, or almost nothing, costs a timeout and one more request, whichever connection
 // it is.
 func TestPartsDoNotWaitForOneOfThem(t *testing.T) {
