@@ -73,7 +73,7 @@ func (c *Client) Download(ctx context.Context, from Archive, stage Stage) error 
 	d.most = cmp.Or(from.Tries, c.opts.DownloadTries)
 	err := c.retry(ctx, d.url, tries{most: d.most, stalls: maxStalls}, func(try *attempt) (bool, error) {
 		err := d.request(try)
-		if status, ok := errors.AsType[*StatusError](err); ok && status.expired() && d.renew(ctx) {
+		if status, ok := errors.AsType[*StatusError](err); ok && d.expired(status) && d.renew(ctx) {
 			err = d.request(try)
 		}
 		if d.have < d.reached+bufferSize {
@@ -121,6 +121,12 @@ func (d *download) locate(ctx context.Context, rawURL string) error {
 	}
 	d.url = u
 	return nil
+}
+
+// expired reports whether the status may mean that the URL has expired. One that has brought something, and isn't found
+// after that, was valid for one request.
+func (d *download) expired(status *StatusError) bool {
+	return status.expired() || status.Code == http.StatusNotFound && d.have > 0
 }
 
 // renew renews the URL, and reports whether it has changed.

@@ -55,6 +55,27 @@ func TestURLsThatExpire(t *testing.T) {
 		"%d bytes, %d resets, %d URLs", s.Len(), s.resets, asked)
 }
 
+// A URL that is valid for one request is renewed after the beginning of a large archive.
+func TestURLsForOneRequest(t *testing.T) {
+	for _, refusal := range []int{403, 404, 410} {
+		used, asked := map[string]bool{}, 0
+		w := newWorld(t, fetch.Options{}, func(rw http.ResponseWriter, r *http.Request) {
+			if used[r.URL.RawQuery] {
+				rw.WriteHeader(refusal)
+				return
+			}
+			used[r.URL.RawQuery] = true
+			serve(large[:7<<20], `"a"`, time.Time{})(rw, r)
+		})
+		s := &stage{}
+		check(t, w.client.Download(t.Context(), fetch.Archive{URL: w.URL + "/x.zip?0", Renew: func(context.Context) (string, error) {
+			asked++
+			return w.URL + "/x.zip?" + strconv.Itoa(asked), nil
+		}}, s))
+		sourcetest.Expect(t, bytes.Equal(s.Bytes(), large[:7<<20]) && asked == 1, "%d: %d bytes, %d URLs", refusal, s.Len(), asked)
+	}
+}
+
 // If renewing the URL does not help, it is renewed only once, and the error is the rejection.
 func TestURLsThatStayRefused(t *testing.T) {
 	for name, renew := range map[string]func(context.Context) (string, error){
