@@ -9,6 +9,7 @@ import (
 	"os"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/larder-cli/larder/sources"
@@ -67,8 +68,8 @@ func (x *exchange) archiveHeaders() {
 	}
 }
 
-// await fetches an archive that is not in the mirror, and answers with it while it arrives. If the client wants a part
-// of it or couldn't detect a failure, or if nothing was downloaded, await returns the file in the mirror.
+// await fetches an archive that is not in the mirror, and answers with it while it arrives. If the client wants a later
+// part of it or couldn't detect a failure, or if nothing was downloaded, await returns the file in the mirror.
 func (x *exchange) await() (*os.File, fs.FileInfo, error) {
 	ctx := x.r.Context()
 	all, stale, err := x.offers(ctx)
@@ -84,7 +85,9 @@ func (x *exchange) await() (*os.File, fs.FileInfo, error) {
 		return nil, nil, nil
 	}
 	x.served.Fetched = true
-	from, size, err := x.fetch(x.id).reader(ctx, x.r.Header.Get("Range") != "", x.r.ProtoAtLeast(1, 1))
+	asked := x.r.Header.Get("Range")
+	part := asked != "" && !strings.HasPrefix(asked, "bytes=0-") // Larder asks for the beginning, and takes all
+	from, size, err := x.fetch(x.id).reader(ctx, part, x.r.ProtoAtLeast(1, 1))
 	if err == nil && from == nil {
 		return x.openAllowed()
 	}
