@@ -114,6 +114,7 @@ func (a *Acquirer) request(ctx context.Context, offer Offer, stage sources.Stage
 	}
 	from := fetch.Archive{
 		URL: offer.Location.URL, Size: offer.Size, Tries: offer.Tries, Alone: offer.alone,
+		Whole: offer.Kind != sources.FromRegistry,
 		Renew: func(ctx context.Context) (string, error) {
 			if err := to.wait(); err != nil {
 				return "", err

@@ -22,6 +22,7 @@ type Archive struct {
 	URL   string
 	Size  int64 // in bytes, 0 if unknown; the download fails if the archive has a different size
 	Alone bool  // use a single connection
+	Whole bool  // request all of it at first: a mirror that still fetches it may send a part only when it has all
 	Tries int   // consecutive ones without progress before the download fails; 0 means the number in the options
 
 	// Renew returns the archive's current URL, because URLs of object stores expire. It is called when the server
@@ -175,7 +176,7 @@ func (d *download) ask(try *attempt) (*answer, error) {
 	switch {
 	case d.resumes():
 		span = fmt.Sprintf("bytes=%d-", d.have)
-	case d.have == 0 && !d.alone && (d.from.Size == 0 || d.from.Size > beginning):
+	case d.have == 0 && !d.alone && !d.from.Whole && (d.from.Size == 0 || d.from.Size > beginning):
 		span, d.alone = fmt.Sprintf("bytes=0-%d", beginning-1), true // if it fails, a server may be better at the whole
 	}
 	if span != "" {

@@ -21,13 +21,15 @@ func TestDownloadResumesEarlierDownload(t *testing.T) {
 		validator string
 		asked     string // the Range header
 		resets    int
+		whole     bool
 	}{
-		{"nothing kept", nil, "", beginning, 0},
-		{"half", archive[:half], `"a"`, "bytes=524288-", 0},
-		{"half of another archive", other, `"b"`, "bytes=524288-", 1},
-		{"no validator", other, "", beginning, 1},
-		{"invalid validator", other, "\"a\n\"", beginning, 1},
-		{"all of it", archive, `"a"`, "bytes=1048576-", 1},
+		{"nothing kept", nil, "", beginning, 0, false},
+		{"nothing kept, from a mirror", nil, "", "", 0, true},
+		{"half", archive[:half], `"a"`, "bytes=524288-", 0, false},
+		{"half of another archive", other, `"b"`, "bytes=524288-", 1, true},
+		{"no validator", other, "", beginning, 1, false},
+		{"invalid validator", other, "\"a\n\"", beginning, 1, false},
+		{"all of it", archive, `"a"`, "bytes=1048576-", 1, true},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			asked := ""
@@ -38,7 +40,7 @@ func TestDownloadResumesEarlierDownload(t *testing.T) {
 			})
 			s := &stage{validator: test.validator}
 			s.Buffer.Write(test.kept)
-			check(t, w.client.Download(context.Background(), fetch.Archive{URL: w.URL + "/x.zip"}, s))
+			check(t, w.client.Download(context.Background(), fetch.Archive{URL: w.URL + "/x.zip", Whole: test.whole}, s))
 			if !bytes.Equal(s.Bytes(), archive) || asked != test.asked || s.resets != test.resets || s.validator != `"a"` || s.expected != int64(len(archive)) {
 				t.Errorf("got %d bytes of %d, asked for %q, %d resets, keeps them as of %q", s.Len(), s.expected, asked, s.resets, s.validator)
 			}
