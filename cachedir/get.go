@@ -77,6 +77,9 @@ func (d *Dir) find(ctx context.Context, id sources.PackageID, dir string, ledger
 	if err := d.letExecute(id, dir, r); err != nil {
 		return record{}, err
 	}
+	if dir == d.entry(id) {
+		d.noteUse(id) // it may have no record for a long time, as in a cache of several users
+	}
 	if r.was == nil && settled(r.Files, d.opts.Now()) {
 		d.set(ledgers[len(ledgers)-1], id, r)
 	}

@@ -447,3 +447,22 @@ func TestPackagesWithFindingsAreNotBelieved(t *testing.T) {
 	v := sourcetest.Must(d.Verify(t.Context(), cachedir.VerifyOptions{Recorded: true}))(t)
 	sourcetest.Expect(t, len(v.Findings) == 1 && v.Entries[0].H1 == "", "%v, %+v", v.Findings, v.Entries[0])
 }
+
+// Packages to which others may write never have a valid record, and those of a new machine have none at first.
+func TestHashedPackageIsUsed(t *testing.T) {
+	root, _, s := cached(t, cachedir.Options{})
+	for name, opts := range map[string]cachedir.Options{
+		"without records": {Records: store.Records{Dir: t.TempDir(), Key: key("the secret of another machine")}},
+		"paranoid":        {Paranoid: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			before := time.Now().Add(-time.Minute)
+			check(t, os.Chtimes(s.Dir, before.Add(-60*day), before.Add(-60*day)))
+			opts.Warn = func(error) {}
+			d := open(t, root, opts)
+			get(t, d, widget)
+			used := list(t, d, cachedir.ListOptions{}).Entries[0].Used
+			sourcetest.Expect(t, used.After(before), "last used %s", used)
+		})
+	}
+}

@@ -106,7 +106,7 @@ func (d *Dir) recall(id sources.PackageID, dir string, ledgers ...*ledger) (reco
 			if err := d.letExecute(id, dir, r); err != nil {
 				return record{}, err
 			}
-			if l == d.ledger && d.inside && d.readOnly == nil {
+			if l == d.ledger {
 				d.noteUse(id)
 			}
 			return r, nil
@@ -124,8 +124,11 @@ func recordOf(l *ledger, id sources.PackageID, marks []mark) (record, bool) {
 	return r, true
 }
 
-// noteUse records that a package is used now, at most once an hour.
+// noteUse records that a package in a cache is used now, at most once an hour.
 func (d *Dir) noteUse(id sources.PackageID) {
+	if !d.inside || d.readOnly != nil {
+		return
+	}
 	now := d.opts.Now()
 	if noted, ok := d.uses.Load(id); ok && now.Sub(noted.(time.Time)) <= time.Hour {
 		return // many root modules use it
