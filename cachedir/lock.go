@@ -14,9 +14,14 @@ import (
 )
 
 // lock waits for the lock of the package and returns the function that releases it. The file of the lock is removed
-// then, so that a cache has no file for each package.
+// then, so that a cache has no file for each package. The lock is held until its record is written: whoever waits for it
+// needs that.
 func (d *Dir) lock(ctx context.Context, id sources.PackageID) (unlock func(), err error) {
-	return d.lockAt(ctx, id, lockPath(id), true)
+	release, err := d.lockAt(ctx, id, lockPath(id), true)
+	if err != nil {
+		return nil, err
+	}
+	return func() { d.ledger.Then(func() { d.known.Then(release) }) }, nil
 }
 
 // lockPath returns the path of the lock of a package in the state.

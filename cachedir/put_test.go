@@ -3,6 +3,7 @@ package cachedir_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -261,4 +262,21 @@ func TestSweep(t *testing.T) {
 	_, err = os.Stat(alive)
 	sourcetest.ErrorIs(t, err, os.ErrNotExist, "what no process can be making is left")
 	sameTree(t, elsewhere, outside)
+}
+
+// A process that has waited for a package finds its record, even if the file with the records is large, and is not written
+// for each package.
+func TestLargeLedgerForOtherProcesses(t *testing.T) {
+	root, large := t.TempDir(), files{executable: "x"}
+	for i := range 2500 {
+		large[fmt.Sprintf("%s/%d", strings.Repeat("long", 20), i)] = ""
+	}
+	d, other := open(t, root, cachedir.Options{}), open(t, root, cachedir.Options{})
+	put(t, d, packageID("example.test/acme/widget", "1.0.0"), large)
+	from := delivery(widgetFiles.zip(t))
+	deliver(t, d, widget, from)
+	from.Fetch = func(context.Context, sources.Stage) (sourcetest.Supplied, error) {
+		return sourcetest.Supplied{}, errors.New("fetched again")
+	}
+	deliver(t, other, widget, from)
 }

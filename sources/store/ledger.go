@@ -33,6 +33,8 @@ type Ledger[E any] struct {
 	pages  map[sources.Provider]*page[E] // those that were used or changed
 	file   fs.FileInfo                   // what was read or written last; nil if there was no file
 	rest   time.Time                     // until then, a large file isn't written again
+	later  *time.Timer                   // writes what was left until then; nil if nothing was left
+	then   []func()                      // see Then
 	unread error                         // error of the file system; the file is then not replaced
 }
 
@@ -156,16 +158,31 @@ func (l *Ledger[E]) Refresh() {
 	}
 }
 
-// Write writes the changed entries, beside those that other processes have written. It leaves a large file that it has
-// just written for a later call, so that writing takes a twentieth of the time at most: if the process is killed, up to
-// a second's entries are lost.
+// Write writes the changed entries, beside those that other processes have written. It writes a large file that it has
+// just written up to a second later, so that writing takes a twentieth of the time at most: if the process is killed,
+// these entries are lost.
 func (l *Ledger[E]) Write(ctx context.Context) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if time.Now().Before(l.rest) && !l.opts.Plain {
+	if rest := time.Until(l.rest); rest > 0 && !l.opts.Plain {
+		if l.later == nil {
+			l.later = time.AfterFunc(rest, func() { _ = l.WriteAll(context.WithoutCancel(ctx)) })
+		}
 		return nil
 	}
 	return l.write(ctx)
+}
+
+// Then calls do when what [Ledger.Write] has left for later is written, or can't be: other processes that wait for the
+// caller need it. It calls do at once if nothing was left.
+func (l *Ledger[E]) Then(do func()) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.later == nil {
+		do()
+	} else {
+		l.then = append(l.then, do)
+	}
 }
 
 // WriteAll is Write that leaves nothing for later.
@@ -176,6 +193,15 @@ func (l *Ledger[E]) WriteAll(ctx context.Context) error {
 }
 
 func (l *Ledger[E]) write(ctx context.Context) error {
+	defer func() {
+		if l.later != nil {
+			l.later.Stop()
+		}
+		for _, do := range l.then {
+			do()
+		}
+		l.later, l.then = nil, nil
+	}()
 	changed := false
 	for _, page := range l.pages {
 		changed = changed || len(page.changed) > 0
