@@ -331,6 +331,10 @@ func (l *Ledger[E]) merge(dir *disk.Dir) error {
 		l.lines = map[string][]byte{}
 	}
 	for p, old := range l.pages {
+		if len(old.changed) == 0 {
+			delete(l.pages, p)
+			continue
+		}
 		entries, _ := decode[E](l.lines[p.String()])
 		for key := range old.changed {
 			if e, ok := old.entries[key]; ok {
@@ -339,9 +343,7 @@ func (l *Ledger[E]) merge(dir *disk.Dir) error {
 				delete(entries, key)
 			}
 		}
-		if old.entries = entries; len(old.changed) == 0 {
-			delete(l.pages, p)
-		}
+		old.entries = entries
 	}
 	return nil
 }
