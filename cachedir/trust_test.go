@@ -341,3 +341,17 @@ func TestRecorded(t *testing.T) {
 	check(t, d.Forget(ctx, widget))
 	sourcetest.EqualSlices(t, remembered(), []sources.Platform{other.Platform}, "remembered")
 }
+
+// A directory that another user of a cache has put in place of the evidence doesn't keep a package from being installed.
+func TestObstructedEvidence(t *testing.T) {
+	if !sourcetest.HasModes {
+		t.Skip("caches are not shared here")
+	}
+	root, warned := t.TempDir(), 0
+	check(t, os.Chmod(root, 0o777))
+	at := filepath.Join(root, ".larder", "evidence", "example.test", "acme", "widget~1.2.0.json")
+	check(t, os.MkdirAll(filepath.Join(at, "x"), 0o755))
+	d := open(t, root, cachedir.Options{Warn: func(error) { warned++ }})
+	s := put(t, d, widget, widgetFiles)
+	sourcetest.Expect(t, s.Report.Verdict == sources.SelfSigned && warned == 1, "%s, %d warnings", s.Report.Verdict, warned)
+}

@@ -190,6 +190,9 @@ func WriteFile(in *disk.Dir, name string, via *disk.Dir, s *sources.Signed) erro
 	if err == nil {
 		defer dir.Close()
 		err = dir.WriteVia(via, path.Base(name), append(text, '\n'), disk.Lazily)
+		if info, statErr := dir.Lstat(path.Base(name)); err != nil && statErr == nil && info.IsDir() {
+			err = dir.CheckFiles(path.Base(name)) // another user may have put it there, see [disk.IsObstructed]
+		}
 	}
 	if err != nil {
 		return fmt.Errorf("writing evidence: %w", err)
