@@ -264,8 +264,8 @@ func TestSweep(t *testing.T) {
 	sameTree(t, elsewhere, outside)
 }
 
-// A process that has waited for a package finds its record, even if the file with the records is large, and is not written
-// for each package.
+// A process that has waited for a package finds its record, even if the file with the records is large, and is not
+// written for each package.
 func TestLargeLedgerForOtherProcesses(t *testing.T) {
 	root, large := t.TempDir(), files{executable: "x"}
 	for i := range 2500 {

@@ -342,7 +342,8 @@ func TestRecorded(t *testing.T) {
 	sourcetest.EqualSlices(t, remembered(), []sources.Platform{other.Platform}, "remembered")
 }
 
-// A directory that another user of a cache has put in place of the evidence doesn't keep a package from being installed.
+// A directory that another user of a cache has put in place of the evidence doesn't keep a package from being
+// installed.
 func TestObstructedEvidence(t *testing.T) {
 	if !sourcetest.HasModes {
 		t.Skip("caches are not shared here")
@@ -353,5 +354,6 @@ func TestObstructedEvidence(t *testing.T) {
 	check(t, os.MkdirAll(filepath.Join(at, "x"), 0o755))
 	d := open(t, root, cachedir.Options{Warn: func(error) { warned++ }})
 	s := put(t, d, widget, widgetFiles)
-	sourcetest.Expect(t, s.Report.Verdict == sources.SelfSigned && warned == 1, "%s, %d warnings", s.Report.Verdict, warned)
+	got := s.Report.Verdict
+	sourcetest.Expect(t, got == sources.SelfSigned && warned == 1, "%s, %d warnings", got, warned)
 }
