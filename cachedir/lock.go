@@ -14,8 +14,8 @@ import (
 )
 
 // lock waits for the lock of the package and returns the function that releases it. The file of the lock is removed
-// then, so that a cache has no file for each package. The lock is held until the package's record is written: whoever
-// waits for it needs that.
+// then, so that a cache has no file for each package. The lock is held until the package's record is written: processes
+// that wait for it need that.
 func (d *Dir) lock(ctx context.Context, id sources.PackageID) (unlock func(), err error) {
 	release, err := d.lockAt(ctx, id, lockPath(id), true)
 	if err != nil {

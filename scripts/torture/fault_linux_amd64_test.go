@@ -478,7 +478,7 @@ var stays = regexp.MustCompile(strings.Join([]string{
 	// there, and Larder's state is in the user's directory. The next run without a cache uses both.
 	`^/\.local/state/larder/stores/\w+/(cache\.lock|gate\.lock|(lock|evidence)/)`,
 	`^/root/\.terraform/providers/.*/` + platform() + `\.lock$`,
-	// The lock file of a package, which whoever locks the package next uses and removes.
+	// The lock file of a package, which the next process that locks the package uses and removes.
 	`/\.larder/lock/[^/]*\.lock$`,
 	// Evidence for packages that "mirror prune" has removed: the next run can't determine why it has no package.
 	`^/mirror/\.larder/evidence/`,
