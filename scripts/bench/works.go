@@ -104,7 +104,10 @@ var works = []work{
 		name: "cold, unpacked mirror", method: "unpacked",
 		because: ", because packages have to outlive the mirror: Larder copies them, but OpenTofu links to the mirror",
 	}),
-	ten(work{name: "cold, unpacked mirror, reflinks", method: "unpacked", reflinks: true, cache: true}),
+	ten(work{
+		name: "cold, unpacked mirror, reflinks", method: "unpacked", reflinks: true, cache: true,
+		because: ", because Larder verifies the reflink, which the system has to read from the disk",
+	}),
 	ten(work{name: "far, direct", far: true}),
 	{name: "far, direct", providers: 40, size: megabyte, far: true},
 	ten(work{
