@@ -103,7 +103,7 @@ func (m *diskMachine) protected(c hostileCommand) diskState {
 	return all.without(append([]string{pluginCache, stateHome + "/larder", "tmp"}, strings.Fields(c.writes)...)...)
 }
 
-// hold records the contents of directories, and returns a function that lists the differences
+// hold records the contents of directories or files, and returns a function that lists the differences
 // since. A directory may move with its parent, even if it is a mount, so hold finds it by an
 // open file.
 func (m *diskMachine) hold(dirs []string) (since func() []string) {
@@ -113,6 +113,18 @@ func (m *diskMachine) hold(dirs []string) (since func() []string) {
 		top, err := os.Open(m.path(dir))
 		m.must(err)
 		at := fmt.Sprintf("/proc/self/fd/%d/.", top.Fd())
+		if info, err := top.Stat(); err == nil && !info.IsDir() {
+			at = filepath.Dir(at)
+			was := sourcetest.ReadFile(m.t, at)
+			held = append(held, func() []string {
+				defer top.Close()
+				if bytes.Equal(sourcetest.ReadFile(m.t, at), was) {
+					return nil
+				}
+				return []string{dir + " was changed"}
+			})
+			continue
+		}
 		before := diskStateOf(m.t, at)
 		held = append(held, func() []string {
 			differences := diskStateOf(m.t, at).since(before)
