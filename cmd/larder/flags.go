@@ -112,6 +112,8 @@ var (
 	// endpointFlag is for commands that work with places.
 	endpointFlag = line.Flag{Name: "endpoint", Value: "URL",
 		Does: "use this S3-compatible store for s3://", Default: "AWS"}
+	// htmlFlag writes the page for people, which commands that change the mirror then renew.
+	htmlFlag = line.Flag{Name: "html", Does: "write index.html, a page for browsers"}
 	// writeConfigFlag writes a CLI configuration for a mirror.
 	writeConfigFlag = line.Flag{Name: "write-config", Value: "FILE", Kind: line.File,
 		Does: "write a CLI configuration that uses the mirror"}

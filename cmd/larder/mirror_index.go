@@ -19,10 +19,11 @@ var mirrorIndexCommand = &line.Command{
 		"if Larder has computed them.",
 	Flags: []line.Flag{
 		line.Flag{Name: "hashes", Does: "compute the h1: hash of every package"},
+		htmlFlag,
 		dryRunFlag("show which files would be written"),
 	},
 	Leaves: "run the command again to complete the index",
 	Run: atSite(func(ctx context.Context, l *line.Line, s *site.Site) error {
-		return mirror.Index(ctx, s, l.Word(0), l.Bool("hashes"))
+		return mirror.Index(ctx, s, l.Word(0), l.Bool("hashes"), l.Bool("html"))
 	}),
 }

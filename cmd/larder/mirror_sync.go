@@ -17,7 +17,7 @@ var mirrorSyncCommand = &line.Command{
 	Flags: fillFlags(
 		line.Flag{Name: "unpacked", Does: "write directories; not for network mirrors"},
 		writeConfigFlag,
-		line.Flag{Name: "html", Does: "write index.html, a page for browsers"},
+		htmlFlag,
 		endpointFlag,
 		dryRunFlag("show what would be fetched"),
 	),

@@ -18,16 +18,13 @@ import (
 // pageName is the name of the page for people in a mirror that is served as files.
 const pageName = "index.html"
 
-// WritePage returns what writes the page into the mirror in dir, for [builder.Options]. Unless that is requested, it
-// only renews a page from larder. It leaves a mirror without packages alone, which may be removed.
+// WritePage returns what writes the page into the mirror in dir, for [builder.Options]. It renews a page from larder,
+// and creates one if that is requested. It leaves a mirror without packages alone, which may be removed.
 func WritePage(ctx context.Context, dir string, requested bool) func(*builder.Builder) error {
 	ctx = context.WithoutCancel(ctx) // what was interrupted has changed the mirror, too
 	return func(b *builder.Builder) error {
-		if err := CheckPage(dir); err != nil && requested { // it may have appeared meanwhile
-			return err
-		}
-		ours, _ := ownPage(dir)
-		if !ours && !requested {
+		ours, err := OwnPage(dir)
+		if !ours && !(requested && errors.Is(err, fs.ErrNotExist)) {
 			return nil // the page is not larder's, or it can't be known
 		}
 		entries, err := b.List(ctx, builder.ListOptions{})
@@ -42,18 +39,20 @@ func WritePage(ctx context.Context, dir string, requested bool) func(*builder.Bu
 	}
 }
 
-// CheckPage returns an error if the page can't be written because there is a file that larder did not write.
-func CheckPage(dir string) error {
-	ours, err := ownPage(dir)
+// RequestPage makes a builder with the options write the page into the mirror in dir. It returns an error if there is a
+// file that larder did not write.
+func RequestPage(ctx context.Context, dir string, opts *builder.Options) error {
+	ours, err := OwnPage(dir)
 	if ours || errors.Is(err, fs.ErrNotExist) {
+		opts.Closing = WritePage(ctx, dir, true)
 		return nil
 	}
 	err = fmt.Errorf("%s already exists and was not written by larder", filepath.Join(dir, pageName))
 	return sources.WithHint(err, "rename it, or leave out --html")
 }
 
-// ownPage reports whether the mirror has a page that larder wrote. It follows no links.
-func ownPage(dir string) (bool, error) {
+// OwnPage reports whether the mirror has a page that larder wrote. It follows no links.
+func OwnPage(dir string) (bool, error) {
 	d, err := disk.Open(dir)
 	if err != nil {
 		return false, err

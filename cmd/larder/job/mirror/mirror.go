@@ -196,10 +196,16 @@ func (v verified) tell(ctx context.Context, unread error) error {
 }
 
 // Index reads all archives and uses no hash records, because it repairs mirrors with
-// wrong documents. Hashes requests the hash of the contents of each archive.
-func Index(ctx context.Context, s *site.Site, dir string, hashes bool) error {
+// wrong documents. Hashes requests the hash of the contents of each archive, and html the page for people.
+func Index(ctx context.Context, s *site.Site, dir string, hashes, html bool) error {
 	dry := s.Flags.DryRun
-	_, b, err := openDir(ctx, s, dir, builder.Options{ReadOnly: dry, Paranoid: true})
+	opts := builder.Options{ReadOnly: dry, Paranoid: true}
+	if html {
+		if err := job.RequestPage(ctx, site.Absolute(s.WorkDir, dir), &opts); err != nil {
+			return err
+		}
+	}
+	_, b, err := openDir(ctx, s, dir, opts)
 	if err != nil {
 		return err
 	}

@@ -47,10 +47,9 @@ func Sync(ctx context.Context, s *site.Site, request SyncRequest) error {
 	}
 	opts := builder.Options{Unpacked: request.Unpacked, ReadOnly: f.Flags.DryRun}
 	if request.HTML {
-		if err := job.CheckPage(dir); err != nil {
+		if err := job.RequestPage(ctx, dir, &opts); err != nil {
 			return err
 		}
-		opts.Closing = job.WritePage(ctx, dir, true)
 	}
 	isNew := false
 	err = f.RunMirror(ctx, func() (*builder.Builder, error) {
