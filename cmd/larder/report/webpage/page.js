@@ -9,6 +9,7 @@ field.addEventListener("input", () => {
   }
   found.textContent = n + " " + (n === 1 ? "provider" : "providers");
 });
+field.form.addEventListener("submit", e => field.defaultValue || e.preventDefault());
 if (location.protocol === "https:") {
   const text = document.querySelector("pre"), base = new URL(".", location.origin + location.pathname).href;
   text.textContent = text.textContent.replace('"https://HOST/"', () => JSON.stringify(base)).replace('"HOST"', () => JSON.stringify(location.host));

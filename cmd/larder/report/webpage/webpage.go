@@ -69,9 +69,9 @@ const HeadSize = 512
 func IsPage(head []byte) bool { return bytes.Contains(head, []byte(pageMark)) }
 
 type pageProvider struct {
-	Address, Summary string
-	Stale            string // empty if nothing is
-	Versions         []pageVersion
+	sources.Provider
+	Summary, Stale string // Stale is empty if nothing is
+	Versions       []pageVersion
 }
 
 type pageVersion struct {
@@ -91,8 +91,9 @@ func (p Page) HTML() ([]byte, error) {
 		"Title": p.Title, "Summary": summary, "Notes": p.Notes, "Configuration": p.configuration(), "Search": p.Search,
 		"Plain": p.Plain, "AnyHost": p.URL == "", "Tokens": p.Tokens, "Authority": p.Authority,
 		"Found": ui.Count(len(all), "provider"), "Providers": all, "Open": len(all) <= 3,
-		"Made":   "Last updated " + p.Made.UTC().Format("2006-01-02 15:04 UTC") + " by Larder",
-		"Script": template.JS(pageScript),
+		"Unknown": slices.ContainsFunc(p.Entries, isUnknown),
+		"Made":    "Last updated " + p.Made.UTC().Format("2006-01-02 15:04 UTC") + " by Larder",
+		"Script":  template.JS(pageScript),
 	})
 	return []byte(ui.Escaped(b.String())), err
 }
@@ -119,7 +120,7 @@ func (p Page) providers() (all []pageProvider) {
 	})
 	for _, of := range report.GroupBy(entries, func(e builder.Entry) sources.Provider { return e.ID.Provider }) {
 		id, versions := of[0].ID, report.GroupBy(of, func(e builder.Entry) sources.Version { return e.ID.Version })
-		one := pageProvider{Address: id.Provider.String()}
+		one := pageProvider{Provider: id.Provider}
 		one.Summary = fmt.Sprintf("%s, newest %s, %s", ui.Count(len(versions), "version"), id.Version, report.BytesOf(of))
 		if p.Listed != nil {
 			one.Stale = stale(p.Listed(id.Provider))
@@ -143,6 +144,11 @@ func stale(at time.Time, failed bool) string {
 	return "stale: upstream last answered at " + at.UTC().Format("2006-01-02 15:04 UTC")
 }
 
+// isUnknown reports whether this user has no record of a package, as after the mirror was carried to another machine.
+func isUnknown(e builder.Entry) bool {
+	return e.Err == nil && len(e.Hashes) == 0 && e.Stored.Report.Verdict <= sources.Unverified
+}
+
 // pageRow returns the row of a version.
 func pageRow(entries []builder.Entry) pageVersion {
 	class, since := "good", entries[0].Since
@@ -152,15 +158,14 @@ func pageRow(entries []builder.Entry) pageVersion {
 		if e.Since.Before(since) {
 			since = e.Since
 		}
-		text, verdict := report.VerificationOf(e.Stored.Report).As(), e.Stored.Report.Verdict
+		text := report.VerificationOf(e.Stored.Report).As()
 		switch {
 		case e.Err != nil:
-			text = "damaged"
-		case verdict <= sources.Unverified:
-			text = "unverified"
-		}
-		if e.Err != nil || verdict <= sources.HashOnly {
-			class = ""
+			text, class = "damaged", "bad"
+		case isUnknown(e):
+			text, class = "not verified here", strings.TrimPrefix(class, "good")
+		case e.Stored.Report.Verdict <= sources.MirrorEvidence:
+			class = strings.TrimPrefix(class, "good")
 		}
 		verified = append(verified, text)
 	}

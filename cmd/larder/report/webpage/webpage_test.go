@@ -45,19 +45,23 @@ func pageWith(t *testing.T, n int) []byte {
 }
 
 var (
-	pageLine = regexp.MustCompile(`<p class="faint">.*|<summary>.*|<tr><td>.*`)
+	pageLine = regexp.MustCompile(`<p class="faint">.*|<summary>.*|<tr><th scope="row">.*`)
 	pageTags = regexp.MustCompile(`(<[^>]*> ?)+`)
 )
 
-// Each version has one row about all its packages, with the earliest date. It is good if all of them were verified by more
-// than a hash.
+// Each version has one row about all its packages, with the earliest date. It is good if all of them were verified by
+// signatures with a key that didn't come along. Without a record, a package isn't called unverified.
 func TestPageRows(t *testing.T) {
 	p := webpage.Page{Upstream: true, Made: time.Date(2026, 1, 9, 3, 4, 5, 0, time.UTC)}
 	p.Listed = func(q sources.Provider) (time.Time, bool) { return time.Time{}, q.Type == "two" }
 	add := func(address, version, os string, day int, verdict sources.Verdict, err error) {
+		var known []sources.Hash
+		if verdict > 0 {
+			known = []sources.Hash{"zh:"}
+		}
 		id := sourcetest.PackageID(t, address, version, os+"_amd64")
 		stored := sources.Stored{Report: sources.Report{Verdict: verdict}}
-		p.Entries = append(p.Entries, builder.Entry{ID: id, Size: 90e6, Since: time.Date(2026, 1, day, 0, 0, 0, 0, time.UTC), Stored: stored, Err: err})
+		p.Entries = append(p.Entries, builder.Entry{ID: id, Size: 90e6, Since: time.Date(2026, 1, day, 0, 0, 0, 0, time.UTC), Stored: stored, Err: err, Hashes: known})
 	}
 	add("example.com/acme/two", "1.0.0", "linux", 5, sources.SelfSigned, nil)
 	add("example.com/acme/one", "1.9.0", "windows", 4, sources.SelfSigned, nil)
@@ -66,6 +70,9 @@ func TestPageRows(t *testing.T) {
 	add("example.com/acme/one", "1.10.0", "windows", 3, sources.HashOnly, nil)
 	add("example.com/acme/one", "1.11.0", "linux", 3, sources.Unverified, nil)
 	add("example.com/acme/one", "1.12.0", "linux", 3, sources.SelfSigned, errors.New("changed"))
+	add("example.com/acme/two", "0.9.0", "linux", 5, sources.MirrorEvidence, nil)
+	add("example.com/acme/two", "0.8.0", "linux", 5, 0, nil)
+	p.Entries[len(p.Entries)-1].Hashes = []sources.Hash{"zh:"}
 	add("example.com/acme/one", "1.13.0", "linux", 3, sources.SelfSigned, nil)
 	p.Entries[len(p.Entries)-1].Unpacked = true
 	text := sourcetest.Must(p.HTML())(t)
@@ -75,14 +82,18 @@ func TestPageRows(t *testing.T) {
 		got = append(got, strings.Trim(pageTags.ReplaceAllString(line, "|"), "|"))
 	}
 	sourcetest.EqualSlices(t, got, []string{
-		"7 packages, 630 MB. Other versions are fetched when they are requested. Lists of versions are fresh unless marked stale.",
-		"example.com/acme/one|4 versions, newest 1.12.0, 540 MB",
+		"9 packages, 810 MB. Other versions are fetched when they are requested. Lists of versions are fresh unless marked stale.",
+		"Not verified here: the user who serves or wrote this page has not verified the package. |larder mirror verify DIR|" +
+			"verifies a mirror, and |larder mirror index DIR|writes a page in it again.",
+		"example.com/|acme/|one|4 versions, newest 1.12.0, 540 MB",
 		"1.12.0|linux_amd64|damaged|90 MB|2026-01-03",
-		"1.11.0|linux_amd64|unverified|90 MB|2026-01-03",
+		"1.11.0|linux_amd64|not verified here|90 MB|2026-01-03",
 		"1.10.0|linux_amd64, windows_amd64|self-signed; hash only|180 MB|2026-01-03",
 		"1.9.0|linux_amd64, windows_amd64|good: self-signed|180 MB|2026-01-02",
-		"example.com/acme/two|1 version, newest 1.0.0, 90 MB|stale: upstream doesn't answer",
+		"example.com/|acme/|two|3 versions, newest 1.0.0, 270 MB|stale: upstream doesn't answer",
 		"1.0.0|linux_amd64|good: self-signed|90 MB|2026-01-05",
+		"0.9.0|linux_amd64|signed, key from the mirror|90 MB|2026-01-05",
+		"0.8.0|linux_amd64|unverified|90 MB|2026-01-05",
 		"Last updated 2026-01-09 03:04 UTC by Larder",
 	})
 }
