@@ -69,7 +69,7 @@ import (
 type Options struct {
 	Unpacked    bool          // store new packages as directories instead of archives
 	ReadOnly    bool          // change nothing; the directory may be missing
-	Paranoid    bool          // ignore hash records, always hash
+	Paranoid    bool          // ignore hash records where packages are hashed
 	Records     store.Records // where the records are, unless several machines share the key
 	Place       string        // what the mirror is called in hints on full disks; "the mirror" by default
 	LockTimeout time.Duration // how long to wait for other writers; 0 means until they have finished

@@ -188,7 +188,7 @@ func (b *Builder) remembered(ctx context.Context, at fsmirror.Package, opts List
 	switch {
 	case recallErr != nil && !isNew:
 		return record{}, recallErr
-	case !isNew && old.Mark == now && !b.opts.Paranoid && (old.H1 != "" || !opts.Contents):
+	case !isNew && old.Mark == now && !(b.opts.Paranoid && opts.Hash) && (old.H1 != "" || !opts.Contents):
 		return old, nil
 	case !opts.Hash && (isNew || !opts.Again):
 		return record{}, nil
