@@ -29,6 +29,9 @@ type Archive struct {
 // Index is the name of a provider's document with its versions.
 const Index = "index.json"
 
+// Page is the name of the page for people in a mirror.
+const Page = "index.html"
+
 // MaxDocument is the size of the largest document that is read, in bytes.
 const MaxDocument = 16 << 20
 

@@ -7,13 +7,16 @@
 // A bundle is a plain tar archive of these members and no others, in this order:
 //
 //	.larder/manifest.json
+//	index.html
 //	.larder/evidence/HOST/NAMESPACE/TYPE/VERSION/NAME
 //	HOST/NAMESPACE/TYPE/terraform-provider-TYPE_VERSION_OS_ARCH.zip
 //	HOST/NAMESPACE/TYPE/VERSION/OS_ARCH/PATH
 //	.larder/engine/NAME
 //	.larder/modules/ROOT/.terraform/modules/NAME
 //
-// Unpacked by tar, it is a mirror without a network mirror index. Its packages are either
+// Unpacked by tar, it is a mirror without a network mirror index. It has the page for people, index.html, if it is no
+// delta, and if the mirror from which it was made has one. The page contains no verification results, because the
+// receiver has to verify the packages. An import writes a page of its own. Its packages are either
 // archives, from a mirror, or files, from a plugin cache. The manifest
 // lists the other members with their sizes and hashes. Packages and evidence are
 // sorted by provider, version and platform. Members have the mode 0644, or 0755 if they

@@ -25,6 +25,9 @@ type CreateOptions struct {
 	// command. It may be nil.
 	Accept func([]sources.Stored) error
 
+	// Page returns the page for people, for a bundle that is not a delta. It may be nil.
+	Page func([]Package) ([]byte, error)
+
 	Records store.Records        // of the mirror
 	Judge   sources.Judge        // decides what evidence is worth
 	Since   *Receiver            // its packages are left out; may be nil
@@ -69,6 +72,14 @@ func Create(ctx context.Context, dir, file string, opts CreateOptions) (Created,
 		m = m.Since(opts.Since)
 	}
 	m.Payload = opts.Payload
+	if opts.Page != nil && len(m.Base) == 0 && len(m.Packages) > 0 {
+		text, err := opts.Page(m.Packages)
+		if err != nil {
+			return Created{}, err
+		}
+		page := newFile(fsmirror.Page, text)
+		m.Page = &page
+	}
 	if _, err := ParseManifest(m.Text()); err != nil { // too large, with many files
 		return Created{}, err
 	}

@@ -26,6 +26,9 @@ type ImportOptions struct {
 	// import. It may be nil.
 	Accept func([]sources.Stored) error
 
+	// WithPage is Closing in the options of the mirror for a bundle with a page for people. It may be nil.
+	WithPage func(*builder.Builder) error
+
 	ModulesTo    string               // directory for the modules of root modules, by their paths; empty if not requested
 	EngineTo     string               // directory for the engine; empty if it is not requested
 	EngineSHA256 [sha256.Size]byte    // what an engine that is requested must have
@@ -90,6 +93,9 @@ func Import(ctx context.Context, file, dir string, opts ImportOptions) (result I
 		return result, fmt.Errorf("%s: %w", file, ErrUnpacked)
 	}
 	opts.Unpacked = from.Manifest.Unpacked()
+	if from.Manifest.Page != nil && opts.WithPage != nil {
+		opts.Closing = opts.WithPage
+	}
 	in := &importer{opts: opts, dir: dir, bundle: from, progress: progress{report: opts.Report}}
 	if err := in.verifyOthers(ctx); err != nil {
 		return result, err

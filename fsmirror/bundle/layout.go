@@ -57,6 +57,9 @@ func (m Manifest) members() (all []member) {
 			all = append(all, of)
 		}
 	}
+	if m.Page != nil {
+		all = append(all, member{File: *m.Page})
+	}
 	for _, e := range m.Evidence {
 		add(member{}, e.Path, e.Files)
 	}

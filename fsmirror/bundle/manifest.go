@@ -13,6 +13,7 @@ import (
 	"strings"
 	"unicode"
 
+	"github.com/larder-cli/larder/fsmirror"
 	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/archive"
 	"github.com/larder-cli/larder/sources/evidence"
@@ -25,13 +26,15 @@ const (
 	MaxManifest = 32 << 20
 
 	maxFiles = 100_000 // in the payloads of a bundle
-	maxName  = 4096    // bytes in the path of a file
+	maxPage  = 64 << 20
+	maxName  = 4096 // bytes in the path of a file
 )
 
 // A Manifest describes the contents of a bundle or of a mirror.
 type Manifest struct {
 	Packages []Package  `json:"packages"`          // sorted
 	Evidence []Evidence `json:"evidence"`          // sorted
+	Page     *File      `json:"page,omitempty"`    // for people; nil if the sender's mirror has none
 	Base     []Package  `json:"base,omitempty"`    // packages that the receiver must have, sorted; only ID and ZH are set
 	Removed  []Package  `json:"removed,omitempty"` // packages that the import removes, sorted; only ID and ZH are set
 	Payload  []Payload  `json:"payload,omitempty"` // sorted by their directories in the bundle
@@ -275,6 +278,9 @@ func (m Manifest) check() error {
 		if err := p.check(); err != nil {
 			return err
 		}
+	}
+	if p := m.Page; p != nil && (p.Name != fsmirror.Page || p.Executable || p.check(maxPage) != nil) {
+		return fmt.Errorf("the page %.99q should be named %q, with at most %d bytes", p.Name, fsmirror.Page, maxPage)
 	}
 	mentioned := slices.Concat(m.Packages, m.Base, m.Removed)
 	slices.SortStableFunc(mentioned, byID)

@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/larder-cli/larder/fsmirror"
 	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/archive"
 	"github.com/larder-cli/larder/sources/disk"
@@ -192,6 +193,8 @@ func (b *Bundle) copy(ctx context.Context, w io.Writer, e member) error {
 	switch {
 	case e.payload != nil:
 		return b.finding(ChangedFile, nil, e.problem(err))
+	case e.Name == fsmirror.Page:
+		return b.finding(ChangedFile, nil, err)
 	case e.pkg == nil:
 		return b.finding(store.BadEvidence, nil, err)
 	case e.within != "":
@@ -220,10 +223,13 @@ func (b *Bundle) incoming(dir string, files []File) sources.Files {
 	}
 }
 
-// ReadEvidence reads the evidence for the packages, which [Manifest.Signed] then returns. The caller
-// verifies it. Each error is a [store.Finding], unless the bundle cannot be read.
+// ReadEvidence reads the evidence for the packages, which [Manifest.Signed] then returns, and the page. The caller
+// verifies the evidence. Each error is a [store.Finding], unless the bundle cannot be read.
 func (b *Bundle) ReadEvidence(ctx context.Context) error {
 	var problems []error
+	if b.Manifest.Page != nil {
+		problems = append(problems, b.copy(ctx, io.Discard, b.members[b.index[fsmirror.Page]]))
+	}
 	for i := range b.Manifest.Evidence {
 		e, err := &b.Manifest.Evidence[i], error(nil)
 		e.signed, err = b.readEvidence(ctx, *e)

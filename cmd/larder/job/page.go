@@ -10,13 +10,17 @@ import (
 	"time"
 
 	"github.com/larder-cli/larder/cmd/larder/report/webpage"
+	"github.com/larder-cli/larder/fsmirror"
 	"github.com/larder-cli/larder/fsmirror/builder"
 	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/disk"
 )
 
-// pageName is the name of the page for people in a mirror that is served as files.
-const pageName = "index.html"
+// Page returns a page for people about packages, as a file that any web server can serve. Without a time, it depends
+// only on them.
+func Page(entries []builder.Entry, made time.Time) ([]byte, error) {
+	return webpage.Page{Title: "Provider mirror", Entries: entries, Made: made}.HTML()
+}
 
 // WritePage returns what writes the page into the mirror in dir, for [builder.Options]. It renews a page from larder,
 // and creates one if that is requested. It leaves a mirror without packages alone, which may be removed.
@@ -31,11 +35,11 @@ func WritePage(ctx context.Context, dir string, requested bool) func(*builder.Bu
 		if err != nil || !ours && len(entries) == 0 {
 			return err
 		}
-		text, err := webpage.Page{Title: "Provider mirror", Entries: entries, Made: time.Now()}.HTML()
+		text, err := Page(entries, time.Now())
 		if err != nil {
 			return err
 		}
-		return disk.WriteFile(filepath.Join(dir, pageName), text, disk.Lazily)
+		return disk.WriteFile(filepath.Join(dir, fsmirror.Page), text, disk.Lazily)
 	}
 }
 
@@ -47,7 +51,7 @@ func RequestPage(ctx context.Context, dir string, opts *builder.Options) error {
 		opts.Closing = WritePage(ctx, dir, true)
 		return nil
 	}
-	err = fmt.Errorf("%s already exists and was not written by larder", filepath.Join(dir, pageName))
+	err = fmt.Errorf("%s already exists and was not written by larder", filepath.Join(dir, fsmirror.Page))
 	return sources.WithHint(err, "rename it, or leave out --html")
 }
 
@@ -58,7 +62,7 @@ func OwnPage(dir string) (bool, error) {
 		return false, err
 	}
 	defer d.Close()
-	f, _, err := d.OpenFile(pageName)
+	f, _, err := d.OpenFile(fsmirror.Page)
 	if err != nil {
 		return false, err
 	}

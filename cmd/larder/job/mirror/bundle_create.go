@@ -188,6 +188,9 @@ func temporaryMirror(file string, dryRun bool, warn func(error)) (dir string, do
 // createBundle writes the mirror in dir to a file.
 func createBundle(ctx context.Context, m *site.Root, dir, file string, opts bundle.CreateOptions) error {
 	opts.Judge, opts.Warn = m.BundleJudge(), m.Out.WarnOf
+	if ours, _ := job.OwnPage(dir); ours {
+		opts.Page = bundlePage
+	}
 	var packages []sources.Stored
 	opts.Accept = func(all []sources.Stored) error {
 		packages = all
@@ -225,6 +228,16 @@ func createBundle(ctx context.Context, m *site.Root, dir, file string, opts bund
 	}
 	m.Out.Say("%s %s", did, report.ContentsText(manifest))
 	return nil
+}
+
+// bundlePage returns the page of a bundle. It has neither verification results, which are for the receiver to find, nor
+// times, so equal mirrors have equal bundles.
+func bundlePage(packages []bundle.Package) ([]byte, error) {
+	var all []builder.Entry
+	for _, p := range packages {
+		all = append(all, builder.Entry{ID: p.ID, Size: p.Size})
+	}
+	return job.Page(all, time.Time{})
 }
 
 // needReceiver is the hint for a path that should be that of a receiver.

@@ -64,7 +64,7 @@ func ImportBundle(ctx context.Context, s *site.Site, request BundleImportRequest
 	if opts.Options, err = job.MirrorOptions(ctx, m, dir, in); err != nil {
 		return err
 	}
-	opts.Judge = m.BundleJudge()
+	opts.Judge, opts.WithPage = m.BundleJudge(), job.WritePage(ctx, dir, true)
 	opts.Warn = func(err error) { s.Output.WarnAll(sources.Errors(hintRepair(err, request.Dir))) }
 	imported, err := report.Work(s.Output, func(progress report.Report) (bundle.Imported, error) {
 		opts.Report = progress

@@ -31,7 +31,7 @@ type Page struct {
 	Notes     []string        // what is wrong with the server
 	Entries   []builder.Entry // packages; those that network mirrors can't serve are left out
 	Upstream  bool            // what the mirror lacks is fetched
-	Made      time.Time
+	Made      time.Time       // zero for a page without times
 
 	// Listed returns when upstream last listed the versions of a provider, and whether it has failed since. The time is
 	// zero if it never did. Listed is nil if there is no upstream.
@@ -92,7 +92,7 @@ func (p Page) HTML() ([]byte, error) {
 		"Plain": p.Plain, "AnyHost": p.URL == "", "Tokens": p.Tokens, "Authority": p.Authority,
 		"Found": ui.Count(len(all), "provider"), "Providers": all, "Open": len(all) <= 3,
 		"Unknown": slices.ContainsFunc(p.Entries, isUnknown),
-		"Made":    "Last updated " + p.Made.UTC().Format("2006-01-02 15:04 UTC") + " by Larder",
+		"Made":    timeText(p.Made, "2006-01-02 15:04 UTC"),
 		"Script":  template.JS(pageScript),
 	})
 	return []byte(ui.Escaped(b.String())), err
@@ -149,6 +149,14 @@ func isUnknown(e builder.Entry) bool {
 	return e.Err == nil && len(e.Hashes) == 0 && e.Stored.Report.Verdict <= sources.Unverified
 }
 
+// timeText formats a time. It returns nothing for the zero time.
+func timeText(at time.Time, layout string) string {
+	if at.IsZero() {
+		return ""
+	}
+	return at.UTC().Format(layout)
+}
+
 // pageRow returns the row of a version.
 func pageRow(entries []builder.Entry) pageVersion {
 	class, since := "good", entries[0].Since
@@ -172,6 +180,6 @@ func pageRow(entries []builder.Entry) pageVersion {
 	slices.Sort(platforms)
 	return pageVersion{
 		entries[0].ID.Version.String(), strings.Join(platforms, ", "), strings.Join(report.Unique(verified), "; "), class,
-		report.BytesOf(entries), since.UTC().Format(time.DateOnly),
+		report.BytesOf(entries), timeText(since, time.DateOnly),
 	}
 }
