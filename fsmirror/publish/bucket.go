@@ -1,6 +1,7 @@
 package publish
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"crypto/sha256"
@@ -34,6 +35,8 @@ const (
 	archives = "archives/" // contains a directory for each archive, with its SHA-256 as the name
 	leases   = ".larder/leases/"
 	maxLease = 1 << 20 // bytes, also of an object that is no lease
+	maxPage  = 64 << 20
+	maxTries = 5 // to write the page, while others write it
 )
 
 // unneededAfter is the age of an archive that no document names, and of the document of its version, after which no
@@ -46,6 +49,7 @@ const unneededAfter = 24 * time.Hour
 //	HOST/NAMESPACE/TYPE/index.json
 //	HOST/NAMESPACE/TYPE/VERSION.json
 //	HOST/NAMESPACE/TYPE/archives/SHA256/terraform-provider-TYPE_VERSION_OS_ARCH.zip
+//	index.html                                                          page for people, if the mirror has one
 //
 // Archives and evidence have names by their contents, so they never change. A document is written after what it names,
 // and index.json after the documents. A removal changes index.json first, then the document, and then deletes objects
@@ -57,6 +61,28 @@ type Bucket struct{ in *bucket.Bucket }
 func NewBucket(b *bucket.Bucket) *Bucket { return &Bucket{b} }
 
 func (b *Bucket) String() string { return b.in.At.String() }
+
+// WritePage writes the page for people that page returns, unless the bucket has a page that isn't ours. It calls page
+// again if another pusher has written one in the meantime.
+func (b *Bucket) WritePage(ctx context.Context, ours func([]byte) bool, page func() ([]byte, error)) (err error) {
+	for range maxTries {
+		old, etag, err := b.in.Get(ctx, fsmirror.Page, maxPage)
+		if err != nil && !errors.Is(err, sources.ErrNotFound) || etag != "" && !ours(old) {
+			return err
+		}
+		text, err := page()
+		if err != nil || bytes.Equal(text, old) {
+			return err
+		}
+		_, err = b.in.Put(ctx, fsmirror.Page, text, bucket.WriteOptions{
+			ContentType: "text/html; charset=utf-8", CacheControl: keepDocument, Only: bucket.IfETag(etag),
+		})
+		if !errors.Is(err, bucket.ErrChanged) {
+			return err
+		}
+	}
+	return fmt.Errorf("%s/%s: %w", b.in.At, fsmirror.Page, bucket.ErrChanged)
+}
 
 // Open implements [Target].
 func (b *Bucket) Open(ctx context.Context, p sources.Provider) (Shelf, error) {

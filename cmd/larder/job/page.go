@@ -1,17 +1,21 @@
 package job
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/larder-cli/larder/cmd/larder/report/webpage"
+	"github.com/larder-cli/larder/cmd/larder/site"
 	"github.com/larder-cli/larder/fsmirror"
 	"github.com/larder-cli/larder/fsmirror/builder"
+	"github.com/larder-cli/larder/fsmirror/publish"
 	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/disk"
 )
@@ -53,6 +57,28 @@ func RequestPage(ctx context.Context, dir string, opts *builder.Options) error {
 	}
 	err = fmt.Errorf("%s already exists and was not written by larder", filepath.Join(dir, fsmirror.Page))
 	return sources.WithHint(err, "rename it, or leave out --html")
+}
+
+// PushPage writes a page of what a bucket has into it. Only packages that the mirror has too, as this user knows them,
+// have verification results. Without a time, the page stays if nothing has changed.
+func PushPage(
+	ctx context.Context, m *site.Root, to *publish.Bucket, r site.PlaceRequest, mirror map[sources.PackageID]builder.Entry,
+) error {
+	return to.WritePage(ctx, webpage.IsPage, func() ([]byte, error) {
+		all, err := Browse(ctx, m, r, nil, nil)
+		var entries []builder.Entry
+		for _, id := range all.Ids() {
+			e, is := mirror[id], all.Archives[id]
+			if !slices.Contains(is.Hashes, e.Stored.ZH) {
+				e = builder.Entry{ID: id, Size: is.Size}
+			}
+			entries = append(entries, e)
+		}
+		if err = cmp.Or(err, all.Err()); err != nil {
+			return nil, err
+		}
+		return Page(entries, time.Time{})
+	})
 }
 
 // OwnPage reports whether the mirror has a page that larder wrote. It follows no links.

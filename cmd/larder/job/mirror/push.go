@@ -74,12 +74,18 @@ func Push(ctx context.Context, s *site.Site, request PushRequest) error {
 		Holder: report.Holder(), Wait: s.Output.WaitingForPlace(request.To.Place),
 	}
 	if request.Prune {
-		opts.Prune = func(id sources.PackageID) bool { return !mirror.has[id] && site.Selected(patterns, id) }
+		opts.Prune = func(id sources.PackageID) bool {
+			_, has := mirror.has[id]
+			return !has && site.Selected(patterns, id)
+		}
 	}
 	result, err := report.Work(s.Output, func(progress report.Report) (publish.Result, error) {
 		opts.Report = progress
 		return publish.Push(ctx, target, mirror.releases, opts)
 	})
+	if in, ok := target.(*publish.Bucket); ok && mirror.page && !s.Flags.DryRun && ctx.Err() == nil {
+		err = errors.Join(err, job.PushPage(ctx, m, in, request.To, mirror.has))
+	}
 	err = errors.Join(append(mirror.problems, err)...)
 	s.Output.Pushed(result, sum)
 	if err != nil {
@@ -91,10 +97,11 @@ func Push(ctx context.Context, s *site.Site, request PushRequest) error {
 
 // A publishable is what a mirror has to publish.
 type publishable struct {
-	releases []publish.Release          // that the patterns select
-	selected int                        // packages, with those that can't be published
-	problems []error                    // why packages can't be published
-	has      map[sources.PackageID]bool // all packages of the mirror
+	releases []publish.Release                   // that the patterns select
+	selected int                                 // packages, with those that can't be published
+	problems []error                             // why packages can't be published
+	has      map[sources.PackageID]builder.Entry // all packages of the mirror
+	page     bool                                // it has a page for people
 }
 
 // readPublishable reads a mirror, as typed.
@@ -103,15 +110,18 @@ func readPublishable(ctx context.Context, m *site.Root, typed string, patterns [
 	if err != nil {
 		return nil, err
 	}
-	all := &publishable{has: map[sources.PackageID]bool{}}
+	all := &publishable{has: map[sources.PackageID]builder.Entry{}}
+	all.page, _ = job.OwnPage(dir)
 	unpacked := 0
 	for _, e := range entries {
+		_, another := all.has[e.ID]
+		if !another || !e.Unpacked {
+			all.has[e.ID] = e
+		}
 		if !site.Selected(patterns, e.ID) {
-			all.has[e.ID] = true
 			continue
 		}
-		if !all.has[e.ID] {
-			all.has[e.ID] = true
+		if !another {
 			all.selected++
 		}
 		zh := cmp.Or(sources.HashesOf(sources.ZH, e.Hashes)...)

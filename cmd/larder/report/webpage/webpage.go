@@ -65,8 +65,10 @@ const pageMark = `<meta name="generator" content="Larder">`
 // HeadSize is how many bytes of a file [IsPage] needs.
 const HeadSize = 512
 
-// IsPage reports whether a file that begins with head is a page.
-func IsPage(head []byte) bool { return bytes.Contains(head, []byte(pageMark)) }
+// IsPage reports whether a file that begins with text is a page.
+func IsPage(text []byte) bool {
+	return bytes.Contains(text[:min(len(text), HeadSize)], []byte(pageMark))
+}
 
 type pageProvider struct {
 	sources.Provider
