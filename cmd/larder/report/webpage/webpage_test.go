@@ -32,7 +32,7 @@ func pageWith(t *testing.T, n int) []byte {
 		Listed: func(sources.Provider) (time.Time, bool) { return time.Now(), true },
 	}
 	for i := range n {
-		provider := fmt.Sprintf("registry.terraform.io/a-namespace-with-a-long-name/provider-%d", i/10)
+		provider := fmt.Sprintf("registry.platform-engineering.example-corporation.com:8443/a-namespace-with-a-long-name/provider-%d-of-a-team-with-many-of-them", i/10)
 		id := sourcetest.PackageID(t, provider, fmt.Sprintf("1.%d.0-rc.1", i%10), "linux_amd64")
 		stored := sources.Stored{Report: sources.Report{Verdict: sources.HashOnly}}
 		if i%2 == 0 {
@@ -131,7 +131,7 @@ addEventListener("load", () => {
   }
   const unnamed = [...page.querySelectorAll("input, button, a, summary")].filter(e => !(e.labels?.length || e.textContent.trim())).length;
   const field = page.querySelector("input"), providers = page.querySelectorAll("details").length;
-  field.value = "provider-0"; // the first of them
+  field.value = "provider-0-"; // the first of them
   field.dispatchEvent(new view.Event("input"));
   const found = [...page.querySelectorAll("details")].filter(d => !d.hidden).length;
   const small = [...page.querySelectorAll("summary, input, button")].filter(e => e.offsetParent && e.offsetHeight < 24).length;
