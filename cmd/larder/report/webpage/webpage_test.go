@@ -83,8 +83,9 @@ func TestPageRows(t *testing.T) {
 	}
 	sourcetest.EqualSlices(t, got, []string{
 		"9 packages, 810 MB. Other versions are fetched when they are requested. Lists of versions are fresh unless marked stale.",
-		"Not verified here: the user who serves or wrote this page has not verified the package. |larder mirror verify DIR|" +
-			"verifies a mirror, and |larder mirror index DIR|writes a page in it again.",
+		"Not verified here: the user who serves this page, or wrote it as a file, hasn't verified the package. " +
+			"To verify all packages of a mirror, run |larder mirror verify DIR|as that user. " +
+			"To write a file again, run |larder mirror index DIR|after that.",
 		"example.com/|acme/|one|4 versions, newest 1.12.0, 540 MB",
 		"1.12.0|linux_amd64|damaged|90 MB|2026-01-03",
 		"1.11.0|linux_amd64|not verified here|90 MB|2026-01-03",
