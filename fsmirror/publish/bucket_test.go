@@ -117,3 +117,38 @@ func TestLargeDocuments(t *testing.T) {
 	sourcetest.Expect(t, err != nil && strings.Contains(err.Error(), "together more than 4194304 bytes"), "got %v", err)
 	sourcetest.Must(publish.Push(t.Context(), b, releases(t, versions[:3]...), opts))(t)
 }
+
+// A page that another pusher writes in the meantime isn't overwritten by an older view: the page is made again.
+func TestPageIsMadeAgain(t *testing.T) {
+	stored, made := "", 0
+	b := bucketOf(t, func(w http.ResponseWriter, r *http.Request) {
+		etag := fmt.Sprintf("%q", stored)
+		switch match := r.Header.Get("If-Match"); {
+		case r.URL.Query().Has("list-type"):
+			fmt.Fprint(w, "<ListBucketResult></ListBucketResult>")
+		case r.Method == http.MethodPut && (match != "" && match != etag || match == "" && stored != ""):
+			w.WriteHeader(http.StatusPreconditionFailed)
+			fmt.Fprint(w, "<Error><Code>PreconditionFailed</Code></Error>")
+		case r.Method == http.MethodPut:
+			stored = string(sourcetest.Must(io.ReadAll(r.Body))(t))
+		case stored == "":
+			w.WriteHeader(http.StatusNotFound)
+			fmt.Fprint(w, "<Error><Code>NoSuchKey</Code></Error>")
+		default:
+			w.Header().Set("ETag", etag)
+			fmt.Fprint(w, stored)
+		}
+	})
+	ours := func(text []byte) bool { return string(text) != "foreign" }
+	page := func() ([]byte, error) {
+		if made++; made == 1 {
+			stored = "theirs"
+		}
+		return []byte("ours"), nil
+	}
+	sourcetest.Check(t, b.WritePage(t.Context(), ours, page))
+	sourcetest.Expect(t, stored == "ours" && made == 2, "%s, made %d times", stored, made)
+	stored = "foreign"
+	sourcetest.Check(t, b.WritePage(t.Context(), ours, page))
+	sourcetest.Equal(t, stored, "foreign")
+}
