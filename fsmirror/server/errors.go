@@ -45,9 +45,6 @@ var (
 	errExpired      = refuse(http.StatusForbidden,
 		"the URL has expired, or was changed: request the version's document again")
 	errOutdated = refuse(http.StatusBadGateway, "upstream does not answer now, and what is known of it lacks this")
-	errUnsigned = refuse(http.StatusNotFound, "no version has signed checksums, which a registry must have; "+
-		"larder import --sign-key signs the packages of a provider; "+
-		"clients with the network_mirror method need no signature")
 )
 
 const (

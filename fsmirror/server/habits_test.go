@@ -173,11 +173,11 @@ var habits = []struct {
 		{"other host", "GET /v1/providers/acme/widget/versions\nHost: other.test", "404"},
 		{"port without number", "GET /v1/providers/acme/widget/versions\nHost: example.test:", "404"},
 		{"no host", "GET /v1/providers/acme/widget/versions HTTP/1.0", "404 | closed"},
-		{"provider without signature", "GET /v1/providers/acme/widget/versions\nHost: xn--bcher-kva.test", "404 | ~ signed"},
+		{"provider without signature", "GET /v1/providers/acme/widget/versions\nHost: xn--bcher-kva.test", `200 | ~ "warnings"`},
 		{"host that a client forwards", "GET /v1/providers/acme/widget/versions\nX-Forwarded-Host: other.test", "200"},
 		{"download", "GET /v1/providers/acme/widget/1.0.0/download/linux/amd64\nX-Terraform-Version: 1.11.4", `200 | ~ "download_url": "{zip}"`},
 		{"download for another platform", "GET /v1/providers/acme/widget/1.0.0/download/windows/arm64", "404"},
-		{"download without a signature", "GET /v1/providers/acme/widget/2.0.0/download/linux/amd64", "404"},
+		{"download without a signature", "GET /v1/providers/acme/widget/2.0.0/download/linux/amd64", `200 | ~ "shasums_url": "/v1/providers/acme/widget/2.0.0/SHA256SUMS"`},
 		{"checksums", "GET /v1/providers/acme/widget/1.0.0/SHA256SUMS", "200 | ~ terraform-provider"},
 	}},
 	{"monitoring", "open", []habit{

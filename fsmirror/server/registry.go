@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -15,8 +16,7 @@ import (
 	"github.com/larder-cli/larder/sources/trust"
 )
 
-// The provider registry protocol, for the providers whose host is that of the request. It requires signed checksums,
-// so it offers only packages with evidence.
+// The provider registry protocol, for the providers whose host is that of the request. It requires signed checksums.
 
 // discovery answers with the services of the host.
 func (x *exchange) discovery() error {
@@ -35,7 +35,9 @@ type registryPlatform struct {
 	Arch string `json:"arch"`
 }
 
-// registryVersions answers with the versions of a provider that have signed checksums.
+// registryVersions answers with the versions of a provider that have signed checksums, and a warning, which engines
+// show, about the others. If none has any, they are listed: engines then say what they lack, and not that the provider
+// doesn't exist.
 func (x *exchange) registryVersions() error {
 	return x.json(func(ctx context.Context) (any, time.Duration, error) {
 		here, err := x.indexed(x.id.Provider)
@@ -50,58 +52,93 @@ func (x *exchange) registryVersions() error {
 		if err != nil {
 			return nil, 0, err
 		}
-		var all []registryVersion
-		none := errUnsigned
+		var all, unsigned []registryVersion
+		none := error(sources.ErrNotFound)
 		for _, v := range here {
-			signed, err := x.signedArchives(sources.Release{Provider: x.id.Provider, Version: v})
+			archives, err := x.registryArchives(sources.Release{Provider: x.id.Provider, Version: v})
 			if isDamaged(err) { // the other versions are served
 				none, x.served.Error = err, sources.Text(err)
 			} else if err != nil && !errors.Is(err, sources.ErrNotFound) {
 				return nil, 0, err
 			}
 			one := registryVersion{Version: v.String()}
-			for platform := range signed.hashes {
+			for platform := range archives.hashes {
 				one.Platforms = append(one.Platforms, registryPlatform{platform.OS, platform.Arch})
 			}
-			if len(one.Platforms) > 0 {
+			switch {
+			case len(one.Platforms) == 0:
+			case archives.unsigned:
+				unsigned = append(unsigned, one)
+			default:
 				all = append(all, one)
 			}
 		}
-		if len(all) == 0 {
-			return nil, 0, none
+		answer := map[string]any{"versions": all}
+		if len(unsigned) > 0 {
+			answer["warnings"] = []string{withoutChecksums(unsigned)}
+			none = nil
 		}
-		return map[string][]registryVersion{"versions": all}, 0, nil
+		if len(all) == 0 {
+			answer["versions"] = unsigned
+			return answer, 0, none
+		}
+		return answer, 0, nil
 	})
 }
 
-// signedArchives are the archives of a version that its signed checksums list.
-type signedArchives struct {
-	hashes map[sources.Platform]sources.Hash
-	keys   []sources.Key
+// withoutChecksums returns the warning about versions that clients can't install from a registry.
+func withoutChecksums(all []registryVersion) string {
+	const most = 5
+	var names []string
+	for _, v := range slices.Backward(all[max(0, len(all)-most):]) {
+		names = append(names, v.Version)
+	}
+	if more := len(all) - most; more > 0 {
+		names = append(names, fmt.Sprintf("%d older", more))
+	}
+	return "versions without signed checksums can't be installed from a registry: " + strings.Join(names, ", ") +
+		"; use the network_mirror method, or have larder import --sign-key sign them on the server"
 }
 
-// signedArchives returns the archives of a version that the mirror has and that its signed checksums list. The error
-// matches [sources.ErrNotFound] if the mirror lacks the version or its checksums.
-func (s *Server) signedArchives(r sources.Release) (signed signedArchives, err error) {
+// registryArchives are the archives of a version in the mirror that its signed checksums list, or all of them if it is
+// unsigned.
+type registryArchives struct {
+	hashes   map[sources.Platform]sources.Hash
+	keys     []sources.Key
+	unsigned bool
+}
+
+// registryArchives returns the archives of a version. The error matches [sources.ErrNotFound] if the mirror lacks the
+// version.
+func (s *Server) registryArchives(r sources.Release) (all registryArchives, err error) {
 	here, err := s.mirrored(r)
 	if err != nil {
-		return signed, err
+		return all, err
 	}
 	var proof *sources.Signed
 	err = s.inMirror(func(dir *disk.Dir) (err error) {
 		proof, err = evidence.Read(dir, evidence.Path(r.Provider, r.Version))
 		return err
 	})
-	if err != nil {
-		return signed, err
+	switch {
+	case err == nil:
+		sums, _ := trust.ParseSums(proof.Sums) // broken evidence proves nothing; mirror verify reports it
+		all = registryArchives{hashes: sums.Archives(r.Provider, r.Version), keys: proof.Keys}
+		maps.DeleteFunc(all.hashes, func(platform sources.Platform, zh sources.Hash) bool {
+			return !sources.MatchesAny(here.archives[platform], zh)
+		})
+	case !errors.Is(err, sources.ErrNotFound):
+		return all, err
 	}
-	if sums, err := trust.ParseSums(proof.Sums); err == nil { // broken evidence proves nothing; mirror verify reports it
-		signed.hashes, signed.keys = sums.Archives(r.Provider, r.Version), proof.Keys
+	if all.unsigned = len(all.hashes) == 0; all.unsigned {
+		all.hashes = map[sources.Platform]sources.Hash{}
+		for platform, hashes := range here.archives {
+			for _, zh := range sources.HashesOf(sources.ZH, hashes) {
+				all.hashes[platform] = zh
+			}
+		}
 	}
-	maps.DeleteFunc(signed.hashes, func(platform sources.Platform, zh sources.Hash) bool {
-		return !sources.MatchesAny(here.archives[platform], zh)
-	})
-	return signed, nil
+	return all, nil
 }
 
 type registryPackage struct {
@@ -122,10 +159,11 @@ type registryKey struct {
 	sources.Key
 }
 
-// registryDownload answers with where a package is, and how it is signed.
+// registryDownload answers with where a package is, and how it is signed. The checksums of an unsigned one don't exist,
+// and engines say so.
 func (x *exchange) registryDownload() error {
 	return x.json(func(ctx context.Context) (any, time.Duration, error) {
-		signed, err := x.signedArchives(x.id.Release())
+		signed, err := x.registryArchives(x.id.Release())
 		if err != nil {
 			return nil, 0, err
 		}
