@@ -182,6 +182,10 @@ type Signed struct {
 	Signature []byte `json:"signature"` // OpenPGP, detached, binary; one or more signature packets
 	Keys      []Key  `json:"keys"`
 	Origin    string `json:"origin"` // the URL of SHA256SUMS
+
+	// Protocols are the versions of the plugin protocol in the manifest of an imported release. Only larder serve, as a
+	// registry, uses them.
+	Protocols []string `json:"protocols,omitempty"`
 }
 
 // Size returns about how many bytes of memory the evidence takes.

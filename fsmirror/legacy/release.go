@@ -17,6 +17,7 @@ import (
 //
 //	terraform-provider-TYPE_VERSION_SHA256SUMS
 //	terraform-provider-TYPE_VERSION_SHA256SUMS.sig
+//	terraform-provider-TYPE_VERSION_manifest.json
 //
 // which goreleaser writes, see https://developer.hashicorp.com/terraform/registry/providers/publishing
 type Release struct {
@@ -24,6 +25,7 @@ type Release struct {
 	Sums      []byte // nil if there are no checksums
 	Signature []byte // nil if there is no signature
 	SumsPath  string // of the checksums, which may not exist
+	Manifest  []byte // nil if there is none
 
 	Archives []*Candidate
 }
@@ -41,7 +43,8 @@ func Releases(candidates []Candidate) ([]*Release, error) {
 		at := slices.IndexFunc(all, func(r *Release) bool { return r.SumsPath == path && r.Release == c.ID.Release() })
 		if at < 0 {
 			r := &Release{Release: c.ID.Release(), SumsPath: path}
-			if err := errors.Join(read(path, &r.Sums), read(path+".sig", &r.Signature)); err != nil {
+			err := errors.Join(read(path, &r.Sums), read(path+".sig", &r.Signature), read(r.ManifestPath(), &r.Manifest))
+			if err != nil {
 				return nil, err
 			}
 			at, all = len(all), append(all, r)
@@ -53,10 +56,18 @@ func Releases(candidates []Candidate) ([]*Release, error) {
 
 // besideArchives reports whether a build of a provider has a file of this name beside its archives, besides those.
 func besideArchives(name string) bool {
-	return strings.HasSuffix(strings.TrimSuffix(name, ".sig"), sumsSuffix) || strings.HasSuffix(name, "_manifest.json")
+	return strings.HasSuffix(strings.TrimSuffix(name, ".sig"), sumsSuffix) || strings.HasSuffix(name, manifestSuffix)
 }
 
-const sumsSuffix = "_SHA256SUMS"
+const (
+	sumsSuffix     = "_SHA256SUMS"
+	manifestSuffix = "_manifest.json"
+)
+
+// ManifestPath returns the path of the manifest, which may not exist.
+func (r *Release) ManifestPath() string {
+	return strings.TrimSuffix(r.SumsPath, sumsSuffix) + manifestSuffix
+}
 
 // read reads a file if it exists.
 func read(path string, to *[]byte) (err error) {

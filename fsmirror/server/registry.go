@@ -27,6 +27,7 @@ func (x *exchange) discovery() error {
 
 type registryVersion struct {
 	Version   string             `json:"version"`
+	Protocols []string           `json:"protocols,omitempty"` // not stated if they are unknown
 	Platforms []registryPlatform `json:"platforms"`
 }
 
@@ -61,7 +62,7 @@ func (x *exchange) registryVersions() error {
 			} else if err != nil && !errors.Is(err, sources.ErrNotFound) {
 				return nil, 0, err
 			}
-			one := registryVersion{Version: v.String()}
+			one := registryVersion{Version: v.String(), Protocols: archives.protocols}
 			for platform := range archives.hashes {
 				one.Platforms = append(one.Platforms, registryPlatform{platform.OS, platform.Arch})
 			}
@@ -103,9 +104,10 @@ func withoutChecksums(all []registryVersion) string {
 // registryArchives are the archives of a version in the mirror that its signed checksums list, or all of them if it is
 // unsigned.
 type registryArchives struct {
-	hashes   map[sources.Platform]sources.Hash
-	keys     []sources.Key
-	unsigned bool
+	hashes    map[sources.Platform]sources.Hash
+	keys      []sources.Key
+	protocols []string
+	unsigned  bool
 }
 
 // registryArchives returns the archives of a version. The error matches [sources.ErrNotFound] if the mirror lacks the
@@ -123,7 +125,7 @@ func (s *Server) registryArchives(r sources.Release) (all registryArchives, err 
 	switch {
 	case err == nil:
 		sums, _ := trust.ParseSums(proof.Sums) // broken evidence proves nothing; mirror verify reports it
-		all = registryArchives{hashes: sums.Archives(r.Provider, r.Version), keys: proof.Keys}
+		all = registryArchives{hashes: sums.Archives(r.Provider, r.Version), keys: proof.Keys, protocols: proof.Protocols}
 		maps.DeleteFunc(all.hashes, func(platform sources.Platform, zh sources.Hash) bool {
 			return !sources.MatchesAny(here.archives[platform], zh)
 		})
@@ -142,13 +144,14 @@ func (s *Server) registryArchives(r sources.Release) (all registryArchives, err 
 }
 
 type registryPackage struct {
-	OS        string `json:"os"`
-	Arch      string `json:"arch"`
-	Filename  string `json:"filename"`
-	URL       string `json:"download_url"`
-	Sums      string `json:"shasums_url"`
-	Signature string `json:"shasums_signature_url"`
-	SHA256    string `json:"shasum"`
+	Protocols []string `json:"protocols,omitempty"`
+	OS        string   `json:"os"`
+	Arch      string   `json:"arch"`
+	Filename  string   `json:"filename"`
+	URL       string   `json:"download_url"`
+	Sums      string   `json:"shasums_url"`
+	Signature string   `json:"shasums_signature_url"`
+	SHA256    string   `json:"shasum"`
 	Signing   struct {
 		Keys []registryKey `json:"gpg_public_keys"`
 	} `json:"signing_keys"`
@@ -178,7 +181,8 @@ func (x *exchange) registryDownload() error {
 		archive := "/" + p.Host.ASCII() + "/" + p.Namespace + "/" + p.Type + "/" + file
 		release := registryAt + p.Namespace + "/" + p.Type + "/" + x.id.Version.String() + "/"
 		pkg := registryPackage{
-			OS: x.id.Platform.OS, Arch: x.id.Platform.Arch, Filename: file, URL: archive + x.signature(archive),
+			Protocols: signed.protocols,
+			OS:        x.id.Platform.OS, Arch: x.id.Platform.Arch, Filename: file, URL: archive + x.signature(archive),
 			Sums:      release + evidence.Sums + x.signature(release+evidence.Sums),
 			Signature: release + evidence.Signature + x.signature(release+evidence.Signature),
 			SHA256:    strings.TrimPrefix(string(zh), sources.ZH+":"),

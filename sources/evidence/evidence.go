@@ -7,7 +7,7 @@
 //
 //	SHA256SUMS.sig   the signature, binary
 //	keys.json        the keys, as registries list them
-//	origin           the URL of the checksums
+//	origin           the URL of the checksums, and on a second line the versions of the plugin protocol, if any is known
 //	SHA256SUMS       written last: if it exists, the others do
 //
 // These files are for other programs: web servers, bundles and people. A cache, which has only Larder, keeps the
@@ -55,12 +55,20 @@ const Max = 4 << 20
 // Pack returns the files for s.
 func Pack(s *sources.Signed) Files {
 	text, _ := json.MarshalIndent(append([]sources.Key{}, s.Keys...), "", "  ") // keys are strings, so there is no error
-	return Files{s.Signature, append(text, '\n'), []byte(Origin(s.Origin) + "\n"), s.Sums}
+	origin := Origin(s.Origin) + "\n"
+	if all := protocols(s.Protocols); len(all) > 0 {
+		origin += strings.Join(all, " ") + "\n"
+	}
+	return Files{s.Signature, append(text, '\n'), []byte(origin), s.Sums}
 }
 
 // Signed returns the evidence in the files. An error is about the keys.
 func (f Files) Signed() (*sources.Signed, error) {
-	s := &sources.Signed{Signature: f[0], Origin: Origin(string(f[2])), Sums: f[3]}
+	s := &sources.Signed{Signature: f[0], Sums: f[3]}
+	origin, second, _ := strings.Cut(string(f[2]), "\n")
+	if all := protocols(strings.Fields(second)); strings.Join(all, " ") == strings.TrimSpace(second) {
+		s.Origin, s.Protocols = Origin(origin), all
+	}
 	if err := json.Unmarshal(f[1], &s.Keys); err != nil {
 		return nil, err
 	}
@@ -83,6 +91,17 @@ func Origin(text string) string {
 		return ""
 	}
 	return text
+}
+
+// protocols returns the texts that are versions of the plugin protocol. Like an origin, they are copied to wherever the
+// evidence is copied.
+func protocols(texts []string) (all []string) {
+	for _, text := range texts {
+		if _, err := sources.ParseVersion(text); err == nil && len(text) <= 10 && len(all) < 10 {
+			all = append(all, text)
+		}
+	}
+	return all
 }
 
 // Of reads the evidence for a version in the mirror in a directory. The errors are
@@ -176,7 +195,7 @@ func ReadFile(in *disk.Dir, name string) (*sources.Signed, error) {
 	if err := json.Unmarshal(text, s); err != nil {
 		return nil, fmt.Errorf("reading evidence: %s: %w", in.Path(name), err)
 	}
-	s.Origin = Origin(s.Origin)
+	s.Origin, s.Protocols = Origin(s.Origin), protocols(s.Protocols)
 	return s, nil
 }
 
@@ -184,7 +203,7 @@ func ReadFile(in *disk.Dir, name string) (*sources.Signed, error) {
 // synced. The caller must ensure that nothing else writes the file.
 func WriteFile(in *disk.Dir, name string, via *disk.Dir, s *sources.Signed) error {
 	with := *s
-	with.Origin = Origin(s.Origin)
+	with.Origin, with.Protocols = Origin(s.Origin), protocols(s.Protocols)
 	text, _ := json.Marshal(with) // it has only texts, so there is no error
 	dir, err := in.MakeSub(path.Dir(name))
 	if err == nil {

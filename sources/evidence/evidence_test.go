@@ -24,6 +24,7 @@ func sample() *sources.Signed {
 		Signature: []byte{0xc2, 0, 0xff, '\n'},
 		Keys:      []sources.Key{{Armor: "-----BEGIN\n", TrustSignature: "trusted"}, {Armor: "other"}},
 		Origin:    "https://example.test/widget/SHA256SUMS",
+		Protocols: []string{"5.0", "6.0"},
 	}
 }
 
@@ -173,7 +174,7 @@ func TestOrigin(t *testing.T) {
 	} {
 		dir := t.TempDir()
 		signed := sample()
-		signed.Origin = text
+		signed.Origin, signed.Protocols = text, nil
 		check(t, evidence.WriteTo(dir, signed))
 		written := sourcetest.Must(os.ReadFile(filepath.Join(dir, "origin")))(t)
 		sourcetest.Equal(t, string(written), want+"\n", "written", text)

@@ -331,7 +331,7 @@ func (e *Evidence) merge(ctx context.Context, id sources.PackageID, f *Facts, s 
 	if differs {
 		old, _ = evidence.Resolve(old, e.References(id.Release())...)
 	}
-	if differs && evidence.Reference(old) != f.Evidence {
+	if differs && (evidence.Reference(old) != f.Evidence || !slices.Equal(s.Protocols, old.Protocols)) {
 		var downgrade error
 		s, downgrade = e.Judge.Merge(ctx, id.Provider, old, s)
 		err := e.refer(ctx, id, f, s)
@@ -346,7 +346,7 @@ func (e *Evidence) merge(ctx context.Context, id sources.PackageID, f *Facts, s 
 		}
 		e.warnOf(id, downgrade)
 	}
-	if !isNew && e.Dir != nil && evidence.Digest(s) == evidence.Digest(old) && s.Origin == old.Origin {
+	if !isNew && e.Dir != nil && same(s, old) && s.Origin == old.Origin {
 		return nil // another user may have written it
 	}
 	if err := e.write(id.Release(), s); err != nil {
@@ -358,10 +358,15 @@ func (e *Evidence) merge(ctx context.Context, id sources.PackageID, f *Facts, s 
 	return nil
 }
 
+// same reports whether s is the same evidence as old, with the same protocols.
+func same(s, old *sources.Signed) bool {
+	return evidence.Digest(s) == evidence.Digest(old) && slices.Equal(s.Protocols, old.Protocols)
+}
+
 // replaces reports whether s is the same evidence as old, and a registry listed all its keys.
 func replaces(s, old *sources.Signed) bool {
 	unlisted := func(k sources.Key) bool { return !k.Listed() }
-	return evidence.Digest(s) == evidence.Digest(old) && !slices.ContainsFunc(s.Keys, unlisted)
+	return same(s, old) && !slices.ContainsFunc(s.Keys, unlisted)
 }
 
 // refer makes f refer to evidence, unless that proves nothing about the package.

@@ -129,6 +129,7 @@ func (r rules) join(ctx context.Context, a, b appraisal) *sources.Signed {
 		joined.Keys[i] = k.AsListed(k.Listed() || slices.Contains(b.Keys, k.AsListed(true)))
 	}
 	if bytes.Equal(a.Sums, b.Sums) {
+		joined.Protocols = slices.Compact(slices.Sorted(slices.Values(slices.Concat(a.Protocols, b.Protocols))))
 		for _, s := range b.by {
 			addKey(&joined, s.listed)
 			addSignature(&joined, s.packet)

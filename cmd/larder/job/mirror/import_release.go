@@ -3,6 +3,8 @@ package mirror
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -95,7 +97,31 @@ func (im *importing) evidence(ctx context.Context, r *legacy.Release, public, pr
 		return nil, err
 	}
 	signed.Origin = r.SumsPath
+	signed.Protocols = im.protocols(r)
 	return signed, im.covers(r, signed.Sums, held)
+}
+
+// protocols returns the versions of the plugin protocol in the manifest of a release. If there are checksums, they must
+// list the manifest.
+func (im *importing) protocols(r *legacy.Release) []string {
+	if r.Manifest == nil {
+		return nil
+	}
+	var manifest struct {
+		Metadata struct {
+			Protocols []string `json:"protocol_versions"`
+		}
+	}
+	err := json.Unmarshal(r.Manifest, &manifest)
+	sums, sumsErr := trust.ParseSums(r.Sums)
+	if r.Sums != nil && sumsErr == nil && !sums.Has(sources.ZipHash(sha256.Sum256(r.Manifest))) {
+		err = errors.New("the checksums don't list it, or list a different file")
+	}
+	if err != nil {
+		im.Output.WarnOf(fmt.Errorf("ignored %s: %w", r.ManifestPath(), err))
+		return nil
+	}
+	return manifest.Metadata.Protocols
 }
 
 // held returns the hashes of the archives of a version in the mirror.
@@ -227,7 +253,8 @@ func (im *importing) prove(ctx context.Context, c *legacy.Candidate) (news bool,
 		return false, fmt.Errorf("%s has its checksum for %s", given.Origin, c.Proof.Name)
 	}
 	merged, err := im.Judge().Merge(ctx, c.ID.Provider, kept, given)
-	if evidence.Digest(merged) != evidence.Digest(kept) { // the store warns of a new key
+	news = evidence.Digest(merged) != evidence.Digest(kept) || !slices.Equal(merged.Protocols, kept.Protocols)
+	if news { // the store warns of a new key
 		return true, nil
 	}
 	if err != nil {
