@@ -32,7 +32,11 @@ const (
 func Listen(ctx context.Context, address string) (net.Listener, error) {
 	path, isUnix := strings.CutPrefix(address, unixPrefix)
 	if !isUnix {
-		l, err := new(net.ListenConfig).Listen(ctx, "tcp", address)
+		network := "tcp"
+		if at, err := netip.ParseAddrPort(address); err == nil && at.Addr().Is4() {
+			network = "tcp4" // otherwise, 0.0.0.0 means [::], too
+		}
+		l, err := new(net.ListenConfig).Listen(ctx, network, address)
 		return l, listenHint(address, err)
 	}
 	if path == "" {
