@@ -135,6 +135,14 @@ func CheckMirror(dir, hint string) error {
 	return sources.WithHint(fmt.Errorf("%s is not a mirror: it contains no packages", dir), "%s", hint)
 }
 
+// CheckMirrorOrEmpty is [CheckMirror] for a directory that may be empty, because its first packages come later.
+func CheckMirrorOrEmpty(dir, hint string) error {
+	if entries, err := os.ReadDir(dir); err == nil && len(entries) == 0 {
+		return nil
+	}
+	return CheckMirror(dir, hint)
+}
+
 // isStore reports whether a directory contains records of larder or a package in the layout of mirrors and plugin
 // caches, or can't be searched. It reads no packages.
 func isStore(dir string) bool {

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"os"
 	"slices"
 
 	"github.com/larder-cli/larder/cmd/larder/job"
@@ -83,7 +82,7 @@ func ShowManifest(ctx context.Context, s *site.Site, typed string) error {
 	}
 	const hint = "name the mirror that receives the bundle; for a new one, create an empty directory"
 	dir, err := site.Existing(m.WorkDir, typed, site.Directory, hint)
-	if err = cmp.Or(err, checkReceiver(dir, hint)); err != nil {
+	if err = cmp.Or(err, job.CheckMirrorOrEmpty(dir, hint)); err != nil {
 		return err
 	}
 	records, err := m.Records()
@@ -100,14 +99,6 @@ func ShowManifest(ctx context.Context, s *site.Site, typed string) error {
 		s.Output.Say("%s has no packages, so a bundle since this manifest has all of them", dir)
 	}
 	return hintDamage(err, typed)
-}
-
-// checkReceiver returns an error, with the hint, if a directory is neither a mirror nor empty.
-func checkReceiver(dir, hint string) error {
-	if entries, err := os.ReadDir(dir); err == nil && len(entries) == 0 {
-		return nil
-	}
-	return job.CheckMirror(dir, hint)
 }
 
 // checkKnown fails for packages of a bundle whose contents differ from those recorded here.

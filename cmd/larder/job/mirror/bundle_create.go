@@ -250,7 +250,7 @@ func receiverAt(ctx context.Context, path string, records store.Records, warn fu
 		return nil, sources.WithHint(err, "name the mirror that receives the bundle, or its manifest")
 	}
 	if info, err := os.Stat(path); err == nil && info.IsDir() {
-		if err := checkReceiver(path, needReceiver); err != nil {
+		if err := job.CheckMirrorOrEmpty(path, needReceiver); err != nil {
 			return nil, err
 		}
 	}

@@ -132,7 +132,10 @@ func toServe(ctx context.Context, m *site.Root, request ServeRequest) (v *servin
 		v.dir = site.Absolute(m.WorkDir, request.Dir)
 		err = job.NoCache(m, v.dir)
 	} else {
-		v.dir, err = job.Existing(m.Site, request.Dir)
+		const hint = "to serve packages that are added later, create the directory first, or use --upstream"
+		v.dir, err = site.Existing(m.WorkDir, request.Dir, site.Directory, hint)
+		err = cmp.Or(site.DirectoryOnly(request.Dir), err,
+			job.CheckMirrorOrEmpty(v.dir, "name the directory of a mirror, or an empty one"))
 	}
 	if err != nil {
 		return nil, err
