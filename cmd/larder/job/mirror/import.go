@@ -197,7 +197,7 @@ func (im *importing) run(ctx context.Context, candidates []legacy.Candidate) (er
 		}
 	}
 	if err := im.Accept(ctx, provable); err != nil {
-		return err
+		return hintKeys(err)
 	}
 	var errs []error
 	for i, c := range candidates {

@@ -45,6 +45,18 @@ func (im *importing) vouch(ctx context.Context, candidates []legacy.Candidate) e
 	return errors.Join(errs...)
 }
 
+// hintKeys replaces the hints about sources in the errors for packages without a signature.
+func hintKeys(err error) error {
+	errs := sources.Errors(err)
+	for i, err := range errs {
+		if e, ok := errors.AsType[*trust.NotSignedError](err); ok && e.Err == nil && e.Verdict < sources.MirrorEvidence {
+			errs[i] = sources.WithHint(errors.New(sources.Text(err)),
+				"put the signed SHA256SUMS beside the zip file and use --key, or sign it with --sign-key")
+		}
+	}
+	return errors.Join(errs...)
+}
+
 // readKey reads the file of a key, unless its name is empty. It fails if there is no release that the key is for.
 func (im *importing) readKey(typed string, releases int) (string, error) {
 	if typed == "" {
