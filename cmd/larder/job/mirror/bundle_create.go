@@ -207,7 +207,7 @@ func createBundle(ctx context.Context, m *site.Root, dir, file string, opts bund
 	manifest := created.Manifest
 	m.Out.Summary(report.BundleSumOf(file, manifest, opts.DryRun))
 	if manifest.Empty() {
-		m.Out.Say("The receiver has everything already, so there is no bundle")
+		m.Out.Say("The receiver has everything already, so %s is not written", m.Shown(file))
 		return nil
 	}
 	if !opts.DryRun {
