@@ -8,6 +8,7 @@ import (
 	"crypto/x509"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -17,6 +18,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -33,6 +36,7 @@ type served struct {
 	url    string
 	log    string        // path
 	logged chan struct{} // closed when the log is complete, which must be before cmd.Wait
+	leave  func()        // ends the clients of serve -clients
 }
 
 // serveScript is a command of scripts:
@@ -51,6 +55,10 @@ type served struct {
 //	serve -get STATUS PATH [HEADER:VALUE | METHOD]...
 //	                        request a path; standard output is the answer, unless it is large
 //	! serve -get …          the same, and the answer is cut off
+//	serve -clients PATH FILE...
+//	                        let clients request an archive until serve -leave, which fails if one got something
+//	                        complete that is none of the files
+//	serve -leave            end them
 //
 // What the server has written is in the file serve.log when it has ended.
 func serveScript(ts *testscript.TestScript, neg bool, args []string) {
@@ -81,6 +89,10 @@ func serveScript(ts *testscript.TestScript, neg bool, args []string) {
 		s.serve(ts, recipeArguments(ts, args[1]))
 	case len(args) > 2 && args[0] == "-proxy":
 		s.serveBehind(ts, args[1], args[2:])
+	case len(args) > 2 && args[0] == "-clients":
+		s.served.visit(ts, args[1], args[2:])
+	case len(args) == 1 && args[0] == "-leave":
+		s.served.leave()
 	case len(args) > 2 && args[0] == "-get":
 		s.served.get(ts, neg, args[1], args[2], args[3:])
 	default:
@@ -313,6 +325,60 @@ func (s *served) get(ts *testscript.TestScript, cutOff bool, status, path string
 	if got := answer.Status[:3]; got != status {
 		ts.Fatalf("%s %s: %s, not %s: %s", method, path, got, status, body)
 	}
+}
+
+// visit starts clients that request an archive, until the function leave is called.
+func (s *served) visit(ts *testscript.TestScript, path string, files []string) {
+	var right [][]byte
+	for _, file := range files {
+		right = append(right, []byte(ts.ReadFile(file)))
+	}
+	left := make(chan struct{})
+	var clients sync.WaitGroup
+	var complete, missing atomic.Int64
+	var wrong atomic.Value
+	for range 4 {
+		clients.Go(func() {
+			for {
+				select {
+				case <-left:
+					return
+				case <-time.After(5 * time.Millisecond):
+				}
+				answer, err := s.client.Get(strings.TrimSuffix(s.url, "/") + path)
+				if err != nil {
+					wrong.Store(err.Error())
+					return
+				}
+				body, err := io.ReadAll(&slowReader{answer.Body})
+				answer.Body.Close()
+				is := func(file []byte) bool { return bytes.Equal(body, file) }
+				switch {
+				case answer.StatusCode == http.StatusNotFound:
+					missing.Add(1)
+				case answer.StatusCode == http.StatusOK && err == nil && slices.ContainsFunc(right, is):
+					complete.Add(1)
+				case err == nil:
+					wrong.Store(fmt.Sprintf("%s with %d bytes", answer.Status, len(body)))
+				}
+			}
+		})
+	}
+	s.leave = func() {
+		close(left)
+		clients.Wait()
+		if text := wrong.Load(); text != nil || complete.Load() == 0 || missing.Load() == 0 {
+			ts.Fatalf("clients: %d complete, %d missing, wrong: %v", complete.Load(), missing.Load(), text)
+		}
+	}
+}
+
+// A slowReader takes a while, so that the archive is removed meanwhile.
+type slowReader struct{ io.Reader }
+
+func (r *slowReader) Read(p []byte) (int, error) {
+	time.Sleep(time.Millisecond)
+	return r.Reader.Read(p[:min(len(p), 16<<10)])
 }
 
 // ended waits for the end of the log, and puts it in place.
