@@ -437,15 +437,5 @@ func (d *Dir) wait(ctx context.Context, try func() (bool, error), holder func() 
 			d.opts.Waiting(holder())
 		}
 	})
-	if !errors.Is(err, disk.ErrLockTimeout) {
-		return err
-	}
-	h := holder()
-	switch {
-	case h.PID == 0:
-		return err
-	case h.Host == "":
-		return fmt.Errorf("%w, held by process %d", err, h.PID)
-	}
-	return fmt.Errorf("%w, held by process %d on %s since %s", err, h.PID, h.Host, h.Since.Format(time.RFC3339))
+	return holder().Explain(err)
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path"
 	"slices"
@@ -363,7 +362,9 @@ func (d *Dir) removeLeftovers() {
 		return
 	}
 	d.warn(store.Within(d.private, partialDir, func(kept *disk.Dir) error {
-		return staging.Sweep(kept, d.opts.Now(), func(id sources.PackageID) bool { return d.inPlace(id) && d.idle(id) })
+		return staging.Sweep(kept, d.opts.Now(), func(id sources.PackageID) bool {
+			return d.inPlace(id) && d.state.Idle(lockPath(id))
+		})
 	}))
 	d.Archives()
 }
@@ -371,15 +372,6 @@ func (d *Dir) removeLeftovers() {
 // inPlace reports whether there is an entry for id, so that no download of it needs to
 // be continued.
 func (d *Dir) inPlace(id sources.PackageID) bool { return d.tree != nil && isDir(d.tree, id.Path()) }
-
-// idle reports whether no process stores the package.
-func (d *Dir) idle(id sources.PackageID) bool {
-	lock := d.state.Lock(lockPath(id))
-	lock.Existing = true
-	ok, err := lock.Try()
-	lock.Unlock()
-	return ok || errors.Is(err, fs.ErrNotExist)
-}
 
 // The directories in the state with interrupted downloads, and with the archives of recent ones.
 const partialDir, archivesDir = "partial", "archives"

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"sync"
 	"time"
@@ -32,6 +33,17 @@ type Holder struct {
 	Since time.Time `json:"since"`
 }
 
+// Explain adds the process to the error of a wait for its lock, if that timed out.
+func (h Holder) Explain(err error) error {
+	switch {
+	case !errors.Is(err, ErrLockTimeout), h.PID == 0:
+		return err
+	case h.Host == "":
+		return fmt.Errorf("%w, held by process %d", err, h.PID)
+	}
+	return fmt.Errorf("%w, held by process %d on %s since %s", err, h.PID, h.Host, h.Since.Format(time.RFC3339))
+}
+
 // exclusive has the paths of the lock files that this process holds exclusively. On
 // network file systems, a lock may belong to the process and not to the open
 // file, so it would not exclude other goroutines of the process.
@@ -39,6 +51,15 @@ var exclusive sync.Map
 
 // Lock returns the lock on the file called name. A Lock must not be reused.
 func (d *Dir) Lock(name string) *Lock { return &Lock{dir: d, name: name} }
+
+// Idle reports whether no process holds the lock.
+func (d *Dir) Idle(name string) bool {
+	lock := d.Lock(name)
+	lock.Existing = true
+	ok, err := lock.Try()
+	lock.Unlock()
+	return ok || errors.Is(err, fs.ErrNotExist)
+}
 
 // Path returns the path of the lock file.
 func (l *Lock) Path() string { return l.dir.Path(l.name) }
