@@ -156,6 +156,13 @@ func (e *Evidence) Forget(r sources.Release) {
 	}
 }
 
+// ForgetAll is [Evidence.Forget] for all versions.
+func (e *Evidence) ForgetAll() {
+	if e.Dir != nil {
+		e.kept.Clear()
+	}
+}
+
 // Remove removes the evidence for a version.
 func (e *Evidence) Remove(r sources.Release) error {
 	defer e.Forget(r)

@@ -11,6 +11,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"sync"
@@ -58,7 +59,7 @@ type LedgerOptions struct {
 // A page has the entries of a provider.
 type page[E any] struct {
 	entries map[string]E
-	changed map[string]bool // the keys of entries that the file doesn't have yet
+	changed map[string]bool // the keys of entries that the file doesn't have yet, and whether others replace them
 }
 
 const (
@@ -131,11 +132,17 @@ func References[E interface{ Reference() string }](entries map[string]E) (all []
 }
 
 // Set adds or replaces an entry. [Ledger.Write] writes it.
-func (l *Ledger[E]) Set(p sources.Provider, key string, e E) {
+func (l *Ledger[E]) Set(p sources.Provider, key string, e E) { l.set(p, key, e, false) }
+
+// Offer is [Ledger.Set], unless another process writes an entry before this one is written.
+func (l *Ledger[E]) Offer(p sources.Provider, key string, e E) { l.set(p, key, e, true) }
+
+func (l *Ledger[E]) set(p sources.Provider, key string, e E, yields bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	page := l.page(p)
-	page.entries[key], page.changed[key] = e, true
+	was, changed := page.changed[key]
+	page.entries[key], page.changed[key] = e, yields && (was || !changed)
 }
 
 // Remove removes an entry. [Ledger.Write] writes that.
@@ -145,7 +152,7 @@ func (l *Ledger[E]) Remove(p sources.Provider, key string) {
 	page := l.page(p)
 	if _, ok := page.entries[key]; ok || l.unread != nil {
 		delete(page.entries, key)
-		page.changed[key] = true
+		page.changed[key] = false
 	}
 }
 
@@ -327,6 +334,7 @@ func (l *Ledger[E]) merge(dir *disk.Dir) error {
 			return sources.WithHint(err, "restore it, or remove it; %s", l.opts.Lost)
 		}
 	}
+	before := l.lines
 	if l.lines, l.unread = lines, nil; lines == nil {
 		l.lines = map[string][]byte{}
 	}
@@ -335,11 +343,16 @@ func (l *Ledger[E]) merge(dir *disk.Dir) error {
 			delete(l.pages, p)
 			continue
 		}
+		was, _ := decode[E](before[p.String()])
 		entries, _ := decode[E](l.lines[p.String()])
-		for key := range old.changed {
-			if e, ok := old.entries[key]; ok {
+		for key, yields := range old.changed {
+			e, ok := old.entries[key]
+			switch {
+			case yields && !reflect.DeepEqual(was[key], entries[key]):
+				delete(old.changed, key)
+			case ok:
 				entries[key] = e
-			} else {
+			default:
 				delete(entries, key)
 			}
 		}

@@ -90,6 +90,27 @@ func TestLedger(t *testing.T) {
 	sourcetest.Expect(t, maps.Equal(got, map[string]string{"b": "two", "both": "two", "c": "two"}), "after Remove: %v", got)
 }
 
+// An entry that is only offered doesn't replace one that another process has written since this one read the file.
+func TestOfferedEntries(t *testing.T) {
+	ctx, dir := t.Context(), t.TempDir()
+	one, two := openLedger(t, dir), openLedger(t, dir)
+	one.Set(acmeWidget, "a", note{Text: "first"})
+	sourcetest.Check(t, one.WriteAll(ctx))
+	two.Set(acmeWidget, "a", note{Text: "second"})
+	for _, key := range []string{"a", "b"} {
+		one.Offer(acmeWidget, key, note{Text: "offered"})
+	}
+	sourcetest.Check(t, errors.Join(two.WriteAll(ctx), one.WriteAll(ctx)))
+	want := map[string]string{"a": "second", "b": "offered"}
+	for name, l := range map[string]*store.Ledger[note]{"new": openLedger(t, dir), "the last that wrote": one} {
+		got := ledgerTexts(t, l, acmeWidget)
+		sourcetest.Expect(t, maps.Equal(got, want), "%s: %v", name, got)
+	}
+	one.Offer(acmeWidget, "a", note{Text: "third"})
+	sourcetest.Check(t, one.WriteAll(ctx))
+	sourcetest.Equal(t, ledgerTexts(t, openLedger(t, dir), acmeWidget)["a"], "third")
+}
+
 // A large file isn't written for each package, and has all of them in the end.
 func TestLargeLedger(t *testing.T) {
 	ctx, dir := t.Context(), t.TempDir()

@@ -54,6 +54,9 @@ type Tx struct {
 	Root     string // path of the store
 	Place    string // what hints call its file system
 
+	// Exclude keeps other processes from changing the store while the package is put in its place. It may be nil.
+	Exclude func(context.Context) (release func(), err error)
+
 	NoArchive string // the hint if a package can't be packed because its source has no archive
 
 	Scratch *disk.Scratch // of the run; nil until Prepare
@@ -183,6 +186,16 @@ func (t *Tx) Commit(ctx context.Context, by sources.Provenance) (sources.Stored,
 }
 
 func (t *Tx) commit(ctx context.Context, by sources.Provenance) (sources.Stored, error) {
+	if t.Received {
+		t.keepArchive(by.ZH) // which may copy it
+	}
+	if t.Exclude != nil {
+		release, err := t.Exclude(ctx)
+		if err != nil {
+			return sources.Stored{}, err
+		}
+		defer release()
+	}
 	if !t.Received {
 		old := t.Layout.Old()
 		if old.H1 == "" && old.ZH == "" || old.ZH != by.ZH {
@@ -206,13 +219,12 @@ func (t *Tx) commit(ctx context.Context, by sources.Provenance) (sources.Stored,
 	if err := t.Evidence.Keep(ctx, t.ID, &f, by.Signed); err != nil {
 		return sources.Stored{}, err
 	}
-	t.dropArchive(by.ZH) // if the process is killed from here on, the package needs to be downloaded again
+	t.Archive.Drop() // if the process is killed from here on, the package needs to be downloaded again
 	return t.Layout.Put(ctx, f)
 }
 
-// dropArchive removes the archive from the stage, and any interrupted download of it. If it came from there, it may be
-// kept among the recent downloads.
-func (t *Tx) dropArchive(zh sources.Hash) {
+// keepArchive keeps a downloaded archive among the recent ones.
+func (t *Tx) keepArchive(zh sources.Hash) {
 	switch {
 	case !t.KeepArchive || t.Payload.Local():
 	case t.Form == Packed:
@@ -220,7 +232,6 @@ func (t *Tx) dropArchive(zh sources.Hash) {
 	default:
 		t.Archive.Keep(zh)
 	}
-	t.Archive.Drop()
 }
 
 // SyncMade syncs the package in the scratch directory.
