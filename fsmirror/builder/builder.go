@@ -13,9 +13,10 @@
 //	.larder/evidence/HOST/NAMESPACE/TYPE/VERSION/                     evidence
 //	.larder/ledger/                                                   the records, if machines share the record key
 //	.larder/removed/                                                  which packages were removed for good
-//	.larder/mirror.lock                                               locked by the process that writes
+//	.larder/mirror.lock                                               locked by a process while it changes the mirror
+//	.larder/lock/                                                     locks of packages that are being stored
 //	.larder/unsettled                                                 exists until everything is on the disk
-//	.larder/tmp/run-*/                                                scratch directories of the process that writes
+//	.larder/tmp/run-*/                                                scratch directories of the processes that write
 //	.larder/partial/                                                  interrupted downloads
 //
 // If a directory of this layout is a link, a mounted file system or a file, the error
@@ -34,6 +35,15 @@
 // completes it. [Builder.Finish] returns when everything is on the disk, so that a
 // removable drive can be unplugged.
 //
+// # Several processes
+//
+// Any number of processes may write to a mirror. One that stores a package holds the lock of this package from
+// [Builder.Begin] until the package is in place and recorded, so another one that wants the same package waits, and
+// finds it. The lock of the mirror is held for changes of the mirror itself: to rename a package and its evidence
+// into place, to write documents, and to remove packages. No process downloads or hashes anything meanwhile. Under
+// this lock, a process reads again what others may have changed, see exclude. So the documents that it writes name
+// the packages of all processes.
+//
 // # Records
 //
 // The records are a [store.Ledger] in the user's state directory. The hashes of a package are recorded with the
@@ -47,7 +57,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"math"
 	"os"
 	"path"
 	"path/filepath"
@@ -59,7 +68,6 @@ import (
 	"github.com/larder-cli/larder/fsmirror"
 	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/disk"
-	"github.com/larder-cli/larder/sources/evidence"
 	"github.com/larder-cli/larder/sources/staging"
 	"github.com/larder-cli/larder/sources/store"
 	"github.com/larder-cli/larder/sources/trust"
@@ -72,7 +80,7 @@ type Options struct {
 	Paranoid    bool          // ignore hash records where packages are hashed
 	Records     store.Records // where the records are, unless several machines share the key
 	Place       string        // what the mirror is called in hints on full disks; "the mirror" by default
-	LockTimeout time.Duration // how long to wait for other writers; 0 means until they have finished
+	LockTimeout time.Duration // how long to wait for a lock of another process; 0 means until it has finished
 
 	Archives  *staging.Archives // of recent downloads, and for those into this mirror; may be nil
 	Temporary bool              // the mirror is removed soon, so it may share files with Archives
@@ -82,16 +90,18 @@ type Options struct {
 	// a [trust.Judge] without settings.
 	Judge sources.Judge
 
-	// Closing is called at the end, before other processes may write, unless the Builder is ReadOnly or could not be
-	// opened. It may be nil.
+	// Closing is called at the end, while no other process changes the mirror, unless the Builder is ReadOnly or could not
+	// be opened. It may be nil.
 	Closing func(*Builder) error
 
-	Warn    func(error)       // called with problems that do not stop the work; may be nil
-	Waiting func(disk.Holder) // called once if another process writes for a while; may be nil
+	Warn func(error) // called with problems that do not stop the work; may be nil
+
+	// Waiting is called if another process stores a package for a while or, if the ID is zero, changes the index. It may
+	// be nil.
+	Waiting func(sources.PackageID, disk.Holder)
 }
 
-// A Builder writes to a mirror. No other process writes to it until the Builder is
-// closed. Its methods are safe for concurrent use.
+// A Builder writes to a mirror, as other processes may at the same time. Its methods are safe for concurrent use.
 type Builder struct {
 	path string
 	made bool // Open created the directory
@@ -104,23 +114,19 @@ type Builder struct {
 	evidence *store.Evidence
 
 	// These are nil if the Builder is ReadOnly.
-	own     *disk.Dir // .larder
-	tmp     *disk.Dir // .larder/tmp
-	partial *disk.Dir // .larder/partial
-	lock    *disk.Lock
+	own     *disk.Dir     // .larder
+	tmp     *disk.Dir     // .larder/tmp
+	partial *disk.Dir     // .larder/partial
+	locks   *disk.Dir     // .larder/lock
 	work    *disk.Scratch // of this run
 
-	// busy is acquired wholly for an operation on the whole mirror, and by 1 to put a package in its place. The caller
-	// has entered before that, and is not downloading: other packages would have to wait for it.
-	busy *semaphore.Weighted
+	turn     *semaphore.Weighted // acquired before the lock of the mirror, see exclude
+	lockless sync.Once
 
 	mu      sync.Mutex
-	tree    *fsmirror.Mirror                       // nil until it is read, and after a package was added or removed
-	changed bool                                   // some changes may not be on the disk yet
-	working map[sources.PackageID]chan struct{}    // packages that are being downloaded or stored; closed afterwards
-	located map[sources.Release]*evidence.Location // see locate
-
-	doubted []sources.PackageID // see Doubt
+	tree    *fsmirror.Mirror             // nil until it is read, and after a package was added or removed
+	located map[sources.Release]location // see extension
+	doubted []sources.PackageID          // see Doubt
 }
 
 // Use does nothing: the packages of a mirror stay in place while it is being written.
@@ -128,11 +134,11 @@ type Builder struct {
 func (b *Builder) Use(context.Context) (release func(), err error) { return func() {}, nil }
 
 const (
-	everything = math.MaxInt64 // the size of Builder.busy
-
-	own       = ".larder" // the directory of Larder's own files, with the next three
+	own       = ".larder" // the directory of Larder's own files, with the next five
 	lockName  = "mirror.lock"
 	partial   = "partial"
+	locks     = "lock"
+	tmp       = "tmp"
 	unsettled = "unsettled"
 
 	ledgerDir  = own + "/ledger"
@@ -141,9 +147,8 @@ const (
 	run = "run-" // prefix of the names of scratch directories
 )
 
-// Open opens the mirror in dir, and creates it if there is none. It waits until no
-// other process writes to it.
-func Open(ctx context.Context, dir string, opts Options) (*Builder, error) {
+// Open opens the mirror in dir, and creates it if there is none. It waits for no other process.
+func Open(_ context.Context, dir string, opts Options) (*Builder, error) {
 	dir, err := filepath.Abs(dir)
 	if err != nil {
 		return nil, err
@@ -155,18 +160,12 @@ func Open(ctx context.Context, dir string, opts Options) (*Builder, error) {
 		opts.Judge = trust.Judge{}
 	}
 	opts.Place = cmp.Or(opts.Place, "the mirror")
-	b := &Builder{
-		path: dir, opts: opts, busy: semaphore.NewWeighted(everything),
-		working: map[sources.PackageID]chan struct{}{}, located: map[sources.Release]*evidence.Location{},
-	}
+	b := &Builder{path: dir, opts: opts, turn: semaphore.NewWeighted(1), located: map[sources.Release]location{}}
 	if opts.ReadOnly {
 		b.dir, _ = disk.Open(dir) // if that fails, so does every method that reads packages
-	} else if err := b.open(ctx); err != nil {
+	} else if err := b.open(); err != nil {
 		_, abortErr := b.Abort()
 		b.warn(abortErr)
-		if ctx.Err() != nil {
-			return nil, err
-		}
 		err = disk.Explain(fmt.Errorf("opening the mirror: %w", err), b.opts.Place)
 		if len(sources.Hints(err)) == 0 {
 			err = sources.WithHint(err, "choose a directory for the mirror that you may write to")
@@ -178,8 +177,8 @@ func Open(ctx context.Context, dir string, opts Options) (*Builder, error) {
 	return b, nil
 }
 
-// open opens and locks the mirror for writing.
-func (b *Builder) open(ctx context.Context) (err error) {
+// open opens the mirror for writing.
+func (b *Builder) open() (err error) {
 	_, err = os.Lstat(b.path)
 	b.made = errors.Is(err, fs.ErrNotExist)
 	if b.dir, err = disk.Make(b.path); err != nil {
@@ -192,83 +191,100 @@ func (b *Builder) open(ctx context.Context) (err error) {
 	if b.own, err = b.dir.MakeSub(own); err != nil {
 		return err
 	}
-	if err := b.exclude(ctx); err != nil {
+	if err := b.own.CheckDirs(tmp, partial, locks, "evidence", "ledger", "removed"); err != nil {
 		return err
 	}
-	if err := b.own.CheckDirs("tmp", partial, "evidence", "ledger", "removed"); err != nil {
-		return err
-	}
-	if b.tmp, err = b.own.MakeSub("tmp"); err != nil {
+	if b.tmp, err = b.own.MakeSub(tmp); err != nil {
 		return err
 	}
 	if b.partial, err = b.own.MakeSub(partial); err != nil {
 		return err
 	}
+	if b.locks, err = b.own.MakeSub(locks); err != nil {
+		return err
+	}
 	b.tmp.Sweep(run, b.opts.Now(), b.warn)
 	b.warn(staging.Sweep(b.partial, b.opts.Now(), func(id sources.PackageID) bool {
 		_, err := os.Lstat(b.place(id, b.opts.Unpacked).Path())
-		return err == nil
+		return err == nil && b.locks.Idle(lockOf(id))
 	}))
-	b.changed = b.own.Exists(unsettled)
 	b.work, err = b.tmp.Scratch(run)
 	return err
 }
 
-// exclude waits until no other process writes to the mirror, and takes its lock. On a file system without locks it
-// warns.
-func (b *Builder) exclude(ctx context.Context) error {
-	lock := b.own.Lock(lockName)
+// exclude keeps other processes and goroutines from changing the mirror until release is called, which must be soon. It
+// forgets what they may have changed before.
+func (b *Builder) exclude(ctx context.Context) (release func(), err error) {
+	if b.own == nil { // it is ReadOnly
+		return func() {}, nil
+	}
+	if err := b.turn.Acquire(ctx, 1); err != nil {
+		return nil, err
+	}
+	unlock, err := b.wait(ctx, sources.PackageID{}, b.own.Lock(lockName))
+	if err != nil {
+		b.turn.Release(1)
+		return nil, fmt.Errorf("changing %s: %w", b.path, err)
+	}
+	b.forgetTree()
+	b.evidence.ForgetAll()
+	b.ledger.Refresh()
+	b.removed.Refresh()
+	return func() {
+		unlock()
+		b.turn.Release(1)
+	}, nil
+}
+
+// enter waits until no other process or goroutine stores the package. Those that wait then need the record of the
+// package, so leave waits until it is written.
+func (b *Builder) enter(ctx context.Context, id sources.PackageID) (leave func(), err error) {
+	lock := b.locks.Lock(lockOf(id))
+	lock.Fleeting = true
+	unlock, err := b.wait(ctx, id, lock)
+	if err != nil {
+		return nil, err
+	}
+	b.ledger.Refresh()
+	b.evidence.Forget(id.Release())
+	return func() { b.ledger.Then(unlock) }, nil
+}
+
+// lockOf returns the name of the lock of a package.
+func lockOf(id sources.PackageID) string { return staging.Key(id) + ".lock" }
+
+// wait waits for a lock. On a file system without locks it warns.
+func (b *Builder) wait(ctx context.Context, id sources.PackageID, lock *disk.Lock) (unlock func(), err error) {
 	ctx, cancel := disk.WithTimeout(ctx, b.opts.LockTimeout)
 	defer cancel()
-	err := disk.Wait(ctx, lock.Try, func() {
+	err = disk.Wait(ctx, lock.Try, func() {
 		if b.opts.Waiting != nil {
-			b.opts.Waiting(lock.Holder())
+			b.opts.Waiting(id, lock.Holder())
 		}
 	})
 	if err != nil {
-		return err
+		return nil, lock.Holder().Explain(err)
 	}
 	if lock.Lockless != nil {
-		b.warn(fmt.Errorf("%s cannot be locked, so other processes may be writing to it: %w", b.path, lock.Lockless))
+		b.lockless.Do(func() {
+			b.warn(fmt.Errorf("%s cannot be locked, so other processes may be writing to it: %w", b.path, lock.Lockless))
+		})
 	}
-	b.lock = lock
 	lock.Announce(b.opts.Now())
-	return nil
-}
-
-// enter waits until no other goroutine stores the package.
-func (b *Builder) enter(ctx context.Context, id sources.PackageID) (leave func(), err error) {
-	for {
-		b.mu.Lock()
-		busy, ok := b.working[id]
-		if !ok {
-			done := make(chan struct{})
-			b.working[id] = done
-			b.mu.Unlock()
-			return func() {
-				b.mu.Lock()
-				defer b.mu.Unlock()
-				delete(b.working, id)
-				close(done)
-			}, nil
-		}
-		b.mu.Unlock()
-		select {
-		case <-busy:
-		case <-ctx.Done():
-			return nil, ctx.Err()
-		}
-	}
+	return lock.Unlock, nil
 }
 
 // Moved reports whether the directory of the mirror, or that of Larder in it, is no longer where it was opened.
 func (b *Builder) Moved() bool { return b.dir.Moved() || b.own.Moved() }
 
-// Close writes the records and releases the lock.
-func (b *Builder) Close() error {
-	var err error
-	if b.opts.Closing != nil && b.work != nil && b.lock != nil {
-		err = b.opts.Closing(b)
+// Close writes the records.
+func (b *Builder) Close() (err error) {
+	if b.opts.Closing != nil && b.work != nil {
+		release, lockErr := b.exclude(context.Background())
+		if err = lockErr; err == nil {
+			err = b.opts.Closing(b)
+			release()
+		}
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -277,12 +293,9 @@ func (b *Builder) Close() error {
 	}
 	if b.work != nil {
 		b.warn(b.work.Close())
+		b.work = nil
 	}
-	if b.lock != nil { // now another process may sweep what is left in the scratch directory
-		b.lock.Unlock()
-		b.lock = nil
-	}
-	for _, d := range []**disk.Dir{&b.partial, &b.tmp, &b.own, &b.dir} {
+	for _, d := range []**disk.Dir{&b.locks, &b.partial, &b.tmp, &b.own, &b.dir} {
 		if *d != nil {
 			(*d).Close()
 			*d = nil
@@ -291,13 +304,16 @@ func (b *Builder) Close() error {
 	return disk.Explain(err, b.opts.Place)
 }
 
-// Abort is [Builder.Close] after a failure. If Open created the directory of the mirror, and there is no
-// package in it, Abort removes it. Left reports whether it stays for an interrupted download, which the next run
-// continues.
+// Abort is [Builder.Close] after a failure. If Open created the directory of the mirror, there is no package in it, and
+// no other process writes to it, Abort removes it. Left reports whether it stays for an interrupted download, which the
+// next run continues.
 func (b *Builder) Abort() (left bool, err error) {
 	err = b.Close()
 	all, readErr := os.ReadDir(b.path)
 	if !b.made || readErr != nil || len(all) > 1 || len(all) == 1 && all[0].Name() != own {
+		return false, err
+	}
+	if runs, _ := os.ReadDir(filepath.Join(b.path, own, tmp)); len(runs) > 0 {
 		return false, err
 	}
 	if begun, _ := os.ReadDir(filepath.Join(b.path, own, partial)); len(begun) > 0 {

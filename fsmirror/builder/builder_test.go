@@ -442,7 +442,7 @@ func TestManyAtOnce(t *testing.T) {
 	}
 	d, dir := newDepot(t, ids...), t.TempDir()
 	var wg sync.WaitGroup
-	for range 3 { // writers take turns
+	for range 3 {
 		wg.Go(func() {
 			b := open(t, dir, builder.Options{})
 			var puts sync.WaitGroup
@@ -465,16 +465,37 @@ func TestManyAtOnce(t *testing.T) {
 	finds(t, dir, len(ids))
 }
 
-func TestWritersExcludeEachOther(t *testing.T) {
+// A writer waits for another one only if that stores the same package, and is told who it is. The index then has what
+// both have stored.
+func TestWritersOfAPackageExcludeEachOther(t *testing.T) {
 	t.Parallel()
-	dir := t.TempDir()
+	ids := []string{widget + "/1.0.0/linux_amd64", widget + "/1.0.0/darwin_arm64"}
+	one, two := parseID(t, ids[0]), parseID(t, ids[1])
+	d, dir := newDepot(t, ids...), t.TempDir()
 	first := open(t, dir, builder.Options{})
+	_, tx, err := first.Begin(t.Context(), one, sources.ToStore)
+	must(t, err)
 	ctx, cancel := context.WithCancel(t.Context())
-	waited := false
-	_, err := builder.Open(ctx, dir, builder.Options{Waiting: func(h disk.Holder) { waited = h.PID == os.Getpid(); cancel() }})
-	sourcetest.Expect(t, errors.Is(err, context.Canceled) && waited, "a second one got %v, having waited: %v", err, waited)
-	must(t, first.Close())
-	must(t, open(t, dir, builder.Options{}).Close())
+	var waited sources.PackageID
+	second := open(t, dir, builder.Options{Waiting: func(id sources.PackageID, h disk.Holder) {
+		sourcetest.Equal(t, h.PID, os.Getpid())
+		waited = id
+		cancel()
+	}})
+	_, err = sourcetest.Put(t.Context(), second, two, d.delivery(two))
+	must(t, errors.Join(err, second.Finish(t.Context())))
+	_, _, err = second.Begin(ctx, one, sources.ToStore)
+	sourcetest.Expect(t, errors.Is(err, context.Canceled) && waited == one, "got %v, having waited for %s", err, waited)
+	tx.Close()
+	unsettled := func() bool { return slices.Contains(files(t, filepath.Join(dir, ".larder")), "unsettled") }
+	sourcetest.Expect(t, !unsettled(), "the first one has changed nothing")
+	_, err = sourcetest.Put(t.Context(), first, one, d.delivery(one))
+	sourcetest.Expect(t, unsettled(), "the change of the first one may be lost")
+	must(t, errors.Join(err, second.Finish(t.Context())))
+	sourcetest.Expect(t, !unsettled(), "the second one has not finished for both")
+	must(t, errors.Join(first.Close(), second.Close()))
+	finds(t, dir, 2)
+	sourcetest.Expect(t, open(t, dir, builder.Options{ReadOnly: true}).Indexed(one), "it is not in the index")
 }
 
 func TestHostsWithAPort(t *testing.T) {

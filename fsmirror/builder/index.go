@@ -63,19 +63,67 @@ func (b *Builder) Index(ctx context.Context, contents, dry bool) (changes []Chan
 // index plans the index, and carries out the plan unless it is a dry run. After an error, the plan has only the reasons
 // for which archives were left out.
 func (b *Builder) index(ctx context.Context, how indexing, dry bool) (*plan, error) {
-	if err := b.busy.Acquire(ctx, everything); err != nil {
-		return &plan{}, err
+	result := &plan{}
+	err := b.update(ctx, how, func(p *plan, err error) error {
+		if dry {
+			result = p
+			return err
+		}
+		result.leftOut = p.leftOut
+		if err = errors.Join(err, b.apply(ctx, p.steps)); err != nil { // the next run writes the other documents
+			return errors.Join(err, b.dir.SyncDirs(ctx))
+		}
+		result = p
+		return b.settle(ctx)
+	})
+	return result, disk.Explain(err, b.opts.Place)
+}
+
+// mostHashing is how often [Builder.update] hashes archives before it does so under the lock of the mirror.
+const mostHashing = 5
+
+// A looked is what was found out about an archive without the lock of the mirror.
+type looked struct {
+	record
+	err      error
+	mark     string // fingerprint of the archive
+	contents bool
+}
+
+// update plans the index, and calls do with the plan while no other process changes the mirror. It hashes archives
+// without a record before that, so that other processes don't wait for it, unless they add new ones all the time.
+func (b *Builder) update(ctx context.Context, how indexing, do func(*plan, error) error) error {
+	known := map[fsmirror.Package]looked{}
+	for try := 0; ; try++ {
+		var unknown []func()
+		how.look = func(ctx context.Context, at fsmirror.Package, contents bool) (record, error) {
+			now, _ := mark(at)
+			if is, ok := known[at]; ok && is.mark == now && (is.contents || !contents) {
+				return is.record, is.err
+			}
+			r, err := b.remembered(ctx, at, ListOptions{Contents: contents, Hash: try > mostHashing})
+			if err == nil && r.Mark == "" {
+				unknown = append(unknown, func() {
+					r, err := b.look(ctx, at, contents)
+					known[at] = looked{r, err, now, contents}
+				})
+			}
+			return r, err
+		}
+		release, err := b.exclude(ctx)
+		if err != nil {
+			return err
+		}
+		p, err := b.plan(ctx, how)
+		if len(unknown) == 0 || ctx.Err() != nil {
+			defer release()
+			return do(p, err)
+		}
+		release()
+		for _, look := range unknown {
+			look()
+		}
 	}
-	defer b.busy.Release(everything)
-	p, err := b.plan(ctx, how)
-	if dry {
-		return p, err
-	}
-	if err = errors.Join(err, b.apply(ctx, p.steps)); err != nil { // the next run writes the other documents
-		err = errors.Join(err, b.dir.SyncDirs(ctx))
-		return &plan{leftOut: p.leftOut}, disk.Explain(err, b.opts.Place)
-	}
-	return p, disk.Explain(b.settle(ctx), b.opts.Place)
 }
 
 // Indexed reports whether the index names a package.
@@ -148,7 +196,6 @@ type indexing struct {
 
 	contents bool // with the hash of the contents of each
 
-	// Look returns the record of an archive. Nil is [Builder.look].
 	look func(_ context.Context, _ fsmirror.Package, contents bool) (record, error)
 }
 
@@ -185,9 +232,6 @@ type homeIndex struct {
 // survey determines what the documents are and what they are to be. It examines one directory at a time, so only the
 // documents of one are in memory.
 func (b *Builder) survey(ctx context.Context, how indexing, each func(*homeIndex)) error {
-	if how.look == nil {
-		how.look = b.look
-	}
 	all, err := b.homeIndexes(ctx, how.without)
 	for _, name := range slices.Sorted(maps.Keys(all)) {
 		h := all[name]
@@ -434,14 +478,24 @@ func (h *homeIndex) compare() (steps []Change, err error) {
 	return steps, errors.Join(errs...)
 }
 
+// A location is what a document says about evidence, as long as the file that is written last has a fingerprint.
+type location struct {
+	*evidence.Extension
+	print string
+}
+
 // extension returns the part of a VERSION.json besides the archives: the file names
-// of the evidence. It is nil if there is no readable evidence.
+// of the evidence. It is nil if there is no readable evidence. With thousands of versions, the evidence isn't in memory
+// any more when the documents are written, and is read again only if it has changed.
 func (b *Builder) extension(of sources.Release) (*evidence.Extension, error) {
+	last, print := b.evidence.Path(of)+"/"+evidence.Sums, ""
+	if info, err := b.dir.Lstat(last); err == nil {
+		print = disk.Print(b.dir.Path(last), info)
+	}
 	b.mu.Lock()
-	known := b.located[of]
-	b.mu.Unlock()
-	if known != nil {
-		return &evidence.Extension{Evidence: known}, nil
+	defer b.mu.Unlock()
+	if is := b.located[of]; print != "" && is.print == print {
+		return is.Extension, nil
 	}
 	files, err := b.evidence.Files(of)
 	if err != nil {
@@ -450,20 +504,9 @@ func (b *Builder) extension(of sources.Release) (*evidence.Extension, error) {
 		}
 		return nil, err
 	}
-	return &evidence.Extension{Evidence: evidence.Locate(of.Provider, of.Version, files)}, nil
-}
-
-// locate keeps what the documents say about evidence that was just read. With thousands of versions, the evidence isn't
-// in memory any more when the documents are written.
-func (b *Builder) locate(of sources.Release) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.located[of] != nil {
-		return
-	}
-	if files, err := b.evidence.Files(of); err == nil {
-		b.located[of] = evidence.Locate(of.Provider, of.Version, files)
-	}
+	is := location{&evidence.Extension{Evidence: evidence.Locate(of.Provider, of.Version, files)}, print}
+	b.located[of] = is
+	return is.Extension, nil
 }
 
 // apply writes the records, syncs the evidence, and then carries out the steps. After an error, it carries out those
@@ -525,43 +568,30 @@ func resolve(doc, text string) (file string, ok bool) {
 	return file, filepath.IsLocal(filepath.FromSlash(file))
 }
 
-// isChanged reports whether some changes may not be on the disk yet.
-func (b *Builder) isChanged() bool {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.changed
-}
+// isChanged reports whether some changes may not be on the disk yet, or not in the index.
+func (b *Builder) isChanged() bool { return b.own.Exists(unsettled) }
 
-// change creates the file that marks unfinished changes.
+// change creates the file that marks unfinished changes. The caller excludes other processes, see [Builder.settle].
 func (b *Builder) change() error {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.changed {
-		return nil
-	}
 	f, err := b.own.Create(unsettled, 0o644)
-	if err != nil && !errors.Is(err, fs.ErrExist) {
-		return err
-	}
-	b.changed = true
-	if f == nil {
+	if errors.Is(err, fs.ErrExist) {
 		return nil
+	}
+	if err != nil {
+		return err
 	}
 	return f.Close()
 }
 
-// settle returns when everything is on the disk, and then removes the file that marks
-// unfinished changes. All files have been synced before: packages
+// settle returns when everything is on the disk, and then removes the file that marks unfinished changes, also those of
+// other processes: the caller has excluded them since it read the mirror. All files have been synced before: packages
 // and documents before their rename, evidence by [Builder.apply].
 func (b *Builder) settle(ctx context.Context) error {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if !b.changed {
+	if !b.isChanged() {
 		return nil
 	}
 	if err := b.dir.SyncDirs(ctx); err != nil {
 		return err
 	}
-	b.changed = false
 	return b.own.Remove(unsettled)
 }

@@ -3,6 +3,8 @@ package builder_test
 import (
 	"context"
 	"errors"
+	"os"
+	"path/filepath"
 	"testing"
 	"time"
 
@@ -17,7 +19,8 @@ import (
 func TestWaitsEndWithTheirContext(t *testing.T) {
 	d := newDepot(t, widget+"/1.0.0/linux_amd64")
 	id := parseID(t, widget+"/1.0.0/linux_amd64")
-	b := open(t, t.TempDir(), builder.Options{})
+	dir := t.TempDir()
+	b := open(t, dir, builder.Options{})
 	fetching, finish := make(chan struct{}), make(chan struct{})
 	slow := d.delivery(id)
 	fetch := slow.Fetch
@@ -46,6 +49,7 @@ func TestWaitsEndWithTheirContext(t *testing.T) {
 	prune := func(ctx context.Context) error { _, err := b.Prune(ctx, &builder.Plan{}); return err }
 	must(t, errors.Join(index(t.Context()), prune(t.Context()))) // these don't wait for a download
 	altered := builder.Alter(t, b)
+	must(t, os.WriteFile(filepath.Join(dir, ".larder", "unsettled"), nil, 0o644)) // else there is nothing to prune
 	waits(map[string]func(context.Context) error{"index": index, "prune": prune})
 	altered()
 	close(finish)

@@ -95,8 +95,7 @@ func (b *Builder) List(ctx context.Context, opts ListOptions) ([]Entry, error) {
 	return entries, nil
 }
 
-// packages returns the packages in the mirror. It reads the tree once, and again after this
-// process has changed it.
+// packages returns the packages in the mirror. It reads the tree once, and again after it was or may have been changed.
 func (b *Builder) packages(ctx context.Context) ([]fsmirror.Package, error) {
 	b.mu.Lock()
 	if b.tree == nil {
@@ -107,7 +106,7 @@ func (b *Builder) packages(ctx context.Context) ([]fsmirror.Package, error) {
 	return tree.Packages(ctx)
 }
 
-// forgetTree is called after a package was added or removed.
+// forgetTree is called after a package was added or removed, or may have been.
 func (b *Builder) forgetTree() {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -90,8 +90,8 @@ func (b *Builder) recall(at fsmirror.Package) (record, error) {
 	return b.ledger.Find(at.ID.Provider, keyOf(at))
 }
 
-// note records a package.
-func (b *Builder) note(at fsmirror.Package, r record) { b.ledger.Set(at.ID.Provider, keyOf(at), r) }
+// note records what was found out about a package without its lock, unless another process has recorded it meanwhile.
+func (b *Builder) note(at fsmirror.Package, r record) { b.ledger.Offer(at.ID.Provider, keyOf(at), r) }
 
 // learn records what was proved about a package, for all stores of this user. It ignores claims of the mirror alone,
 // and contents that differ from the known ones. Otherwise, the maker of a mirror would decide which packages are
@@ -240,9 +240,6 @@ func (b *Builder) hash(
 func (b *Builder) stored(at fsmirror.Package, r record) sources.Stored {
 	s := b.evidence.Describe(at.ID, at.Path(), r.Facts)
 	s.Filename, s.Differs = at.ID.Filename(), r.differs
-	if s.Signed != nil && !at.Unpacked() {
-		b.locate(at.ID.Release())
-	}
 	switch is := evidence.Reference(s.Signed); {
 	case r.differs != "":
 		s.Proof, s.Signed = sources.Proof{}, nil
@@ -379,7 +376,7 @@ func (b *Builder) Begin(
 		return held, nil, sources.InPackage(id, err)
 	}
 	t := &tx{b: b, at: b.place(id, b.opts.Unpacked), Tx: store.Tx{
-		Evidence: b.evidence, Now: b.opts.Now, ID: id, Root: b.path, Place: b.opts.Place,
+		Evidence: b.evidence, Now: b.opts.Now, ID: id, Root: b.path, Place: b.opts.Place, Exclude: b.exclude,
 		KeepArchive: true, Sharing: staging.ByCopy, // a second link would change its fingerprint when it is removed
 	}}
 	t.Layout = t
@@ -412,17 +409,13 @@ func (t *tx) Stage(seen sources.Observer) (sources.Stage, error) {
 	return t.Prepare(b.work, b.partial, b.opts.Archives, seen, b.warn), nil
 }
 
-// Commit implements [sources.Tx].
-func (t *tx) Commit(ctx context.Context, by sources.Provenance) (sources.Stored, error) {
-	if err := t.b.busy.Acquire(ctx, 1); err != nil {
-		return sources.Stored{}, t.Explain(err)
+// Unpack implements [sources.Tx].
+func (t *tx) Unpack(ctx context.Context, from sources.Payload) (sources.Contents, error) {
+	c, err := t.Tx.Unpack(ctx, from)
+	if err == nil && t.at.Unpacked() {
+		err = t.Explain(t.SyncMade(ctx)) // which may take long, and others wait during Commit
 	}
-	defer t.b.busy.Release(1)
-	s, err := t.Tx.Commit(ctx, by)
-	t.b.mu.Lock()
-	defer t.b.mu.Unlock()
-	delete(t.b.located, t.ID.Release()) // the evidence may be new
-	return s, err
+	return c, err
 }
 
 // Old implements [store.Layout].
@@ -432,22 +425,17 @@ func (t *tx) Old() store.Facts {
 }
 
 // Improve implements [store.Layout].
-func (t *tx) Improve(_ context.Context, f store.Facts) (sources.Stored, error) {
+func (t *tx) Improve(ctx context.Context, f store.Facts) (sources.Stored, error) {
 	r, err := t.b.recall(t.at)
 	if err != nil {
 		return sources.Stored{}, err
 	}
 	r.Facts = f
-	return t.added(r), nil
+	return t.added(ctx, r), nil
 }
 
 // Put implements [store.Layout].
 func (t *tx) Put(ctx context.Context, f store.Facts) (sources.Stored, error) {
-	if t.at.Unpacked() {
-		if err := t.SyncMade(ctx); err != nil {
-			return sources.Stored{}, err
-		}
-	}
 	dir, err := t.b.dir.MakeSub(path.Dir(t.b.relative(t.at.Path())))
 	if err != nil {
 		hasColon := strings.Contains(string(t.ID.Provider.Host), ":")
@@ -469,7 +457,7 @@ func (t *tx) Put(ctx context.Context, f store.Facts) (sources.Stored, error) {
 	if known, err := t.b.known.Of(t.ID); err == nil && !known.Imported && same(known, f) {
 		f = f.With(known)
 	}
-	return t.added(record{Facts: f, Mark: is}), nil
+	return t.added(ctx, record{Facts: f, Mark: is}), nil
 }
 
 // move moves the package from the scratch directory to its place.
@@ -492,10 +480,13 @@ func (t *tx) move(in *disk.Dir, name string) error {
 	return err
 }
 
-// added records a package that is in the mirror now.
-func (t *tx) added(r record) sources.Stored {
-	t.b.note(t.at, r)
-	t.b.removed.Remove(t.ID.Provider, store.KeyOf(t.ID))
-	t.b.learn(t.ID, r.Facts)
-	return t.b.stored(t.at, r)
+// added records a package that is in the mirror now. Other processes need the records. Finish reports errors.
+func (t *tx) added(ctx context.Context, r record) sources.Stored {
+	b := t.b
+	b.ledger.Set(t.ID.Provider, keyOf(t.at), r)
+	b.removed.Remove(t.ID.Provider, store.KeyOf(t.ID))
+	b.learn(t.ID, r.Facts)
+	s := b.stored(t.at, r)
+	_ = errors.Join(b.ledger.Write(ctx), b.known.Write(ctx), b.removed.Write(ctx))
+	return s
 }

@@ -114,23 +114,43 @@ func (b *Builder) Missing(of sources.Release) (all []Entry) {
 // interrupted, the index still names only existing packages. An empty plan completes what an earlier process that was
 // killed has begun, and otherwise changes nothing.
 func (b *Builder) Prune(ctx context.Context, p *Plan) (gone []Entry, err error) {
-	if err := b.busy.Acquire(ctx, everything); err != nil {
-		return nil, err
-	}
-	defer b.busy.Release(everything)
 	if len(p.Remove) == 0 && !b.isChanged() {
 		return nil, nil
 	}
+	how := indexing{without: map[fsmirror.Package]bool{}, keep: true}
+	for _, e := range p.Remove {
+		how.without[e.at] = true
+	}
+	err = b.update(ctx, how, func(index *plan, err error) error {
+		if err == nil {
+			err = b.leaveOut(ctx, p, index)
+		}
+		if err != nil {
+			return disk.Explain(err, b.opts.Place)
+		}
+		gone, err = b.removeAll(ctx, p.Remove)
+		return err
+	})
+	return gone, err
+}
+
+// leaveOut makes the index name all archives except those that will be removed.
+func (b *Builder) leaveOut(ctx context.Context, p *Plan, index *plan) error {
 	for _, e := range p.Remove { // a process that is killed then loses none of the removals
 		if was, _ := b.recall(e.at); !p.Evicts {
 			b.removed.Set(e.ID.Provider, store.KeyOf(e.ID), was.ZH)
 		}
 	}
-	if err := b.leaveOut(ctx, p.Remove); err != nil {
-		return nil, disk.Explain(err, b.opts.Place)
+	if err := b.apply(ctx, index.steps); err != nil {
+		return err
 	}
+	return errors.Join(b.change(), b.dir.SyncDirs(ctx))
+}
+
+// removeAll removes packages that the index doesn't name.
+func (b *Builder) removeAll(ctx context.Context, going []Entry) (gone []Entry, err error) {
 	var errs []error
-	for _, e := range p.Remove {
+	for _, e := range going {
 		if ctx.Err() != nil {
 			errs = append(errs, ctx.Err())
 			break
@@ -143,22 +163,6 @@ func (b *Builder) Prune(ctx context.Context, p *Plan) (gone []Entry, err error) 
 	}
 	errs = append(errs, b.tidy(context.WithoutCancel(ctx), gone), b.writeRecords(ctx), b.settle(ctx))
 	return gone, errors.Join(errs...)
-}
-
-// leaveOut makes the index name all archives except those that will be removed.
-func (b *Builder) leaveOut(ctx context.Context, going []Entry) error {
-	without := map[fsmirror.Package]bool{}
-	for _, e := range going {
-		without[e.at] = true
-	}
-	p, err := b.plan(ctx, indexing{without: without, keep: true})
-	if err == nil {
-		err = b.apply(ctx, p.steps)
-	}
-	if err != nil {
-		return err
-	}
-	return errors.Join(b.change(), b.dir.SyncDirs(ctx))
 }
 
 // remove removes a package by renaming it first, so that it disappears as a whole.

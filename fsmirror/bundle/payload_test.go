@@ -12,9 +12,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/larder-cli/larder/fsmirror/builder"
 	"github.com/larder-cli/larder/fsmirror/bundle"
-	"github.com/larder-cli/larder/sources/disk"
+	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/sourcetest"
 )
 
@@ -213,13 +212,11 @@ func TestPayloadThatArrivesMeanwhile(t *testing.T) {
 		"other": {"engine/tofu*": "another engine"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel() // it waits two seconds
 			to, mirror := t.TempDir(), t.TempDir()
-			other := sourcetest.Must(builder.Open(ctx, mirror, builder.Options{}))(t)
 			opts := placeOptions(to)
-			opts.Waiting = func(disk.Holder) {
+			opts.Accept = func([]sources.Stored) error {
 				write(t, to, arrives)
-				check(t, other.Close())
+				return nil
 			}
 			i, err := bundle.Import(ctx, file, mirror, opts)
 			if name == "other" {

@@ -57,7 +57,7 @@ func write(t testing.TB, dir string) {
 	sourcetest.Check(t, err)
 	_, _, err = b.Index(context.Background(), false, false)
 	sourcetest.Check(t, errors.Join(err, b.Close()))
-	for _, name := range []string{"known", "mirror.lock", "partial", "tmp"} {
+	for _, name := range []string{"known", "lock", "mirror.lock", "partial", "tmp"} {
 		sourcetest.Check(t, os.RemoveAll(filepath.Join(dir, ".larder", name)))
 	}
 }

@@ -65,10 +65,16 @@ func process(pid int, host string, more ...string) string {
 	return "another larder process (" + strings.Join(append([]string{about}, more...), ", ") + ")"
 }
 
-// WaitingForMirror returns a function that shows which process writes to the mirror
-// in dir.
-func (o *Output) WaitingForMirror(dir string) func(disk.Holder) {
-	return func(h disk.Holder) { o.Say("waiting for %s to finish writing to %s", process(h.PID, h.Host), dir) }
+// WaitingForMirror returns a function that shows which process stores a package, or changes the index of the mirror in
+// dir.
+func (o *Output) WaitingForMirror(dir string) func(sources.PackageID, disk.Holder) {
+	return func(id sources.PackageID, h disk.Holder) {
+		if id != (sources.PackageID{}) {
+			o.WaitingForCache(id, h, "")
+			return
+		}
+		o.Say("waiting for %s to finish writing to %s", process(h.PID, h.Host), dir)
+	}
 }
 
 // Holder names this process for those on other machines that wait for it.

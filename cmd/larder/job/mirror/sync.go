@@ -23,8 +23,7 @@ type SyncRequest struct {
 }
 
 // Sync puts packages into a mirror, whose directory is one of the arguments. It
-// opens and locks the mirror before any request, so that two concurrent runs don't download the same
-// packages. It creates no mirror if no provider is required.
+// opens the mirror before any request. It creates no mirror if no provider is required.
 func Sync(ctx context.Context, s *site.Site, request SyncRequest) error {
 	f := job.NewFilling(s, request.FillRequest)
 	target := job.Target{Command: "mirror sync", What: "the directory of the mirror", Example: "./mirror"}

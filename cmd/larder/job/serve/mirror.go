@@ -15,8 +15,7 @@ import (
 	"github.com/larder-cli/larder/sources"
 )
 
-// A writing is the mirror of a server, opened for writing only while something is stored, so that other commands can
-// also write to it.
+// A writing is the mirror of a server, opened for writing only while something is stored. Closing it renews the page.
 type writing struct {
 	*builder.Builder
 	users int
@@ -41,15 +40,17 @@ func (u *upstream) use(ctx context.Context) (w *writing, done func(), err error)
 	w.users++
 	return w, func() {
 		u.opening.Lock()
-		defer u.opening.Unlock()
-		if w.users--; w.users > 0 {
+		w.users--
+		last := w.users == 0
+		if last && u.open == w {
+			u.open = nil
+		}
+		u.opening.Unlock()
+		if !last {
 			return
 		}
-		if err := w.Close(); err != nil {
+		if err := w.Close(); err != nil { // it may have to wait for another process
 			u.Output.WarnOf(err)
-		}
-		if u.open == w {
-			u.open = nil
 		}
 	}, nil
 }
