@@ -14,8 +14,10 @@ import (
 	"time"
 
 	"github.com/larder-cli/larder/fsmirror"
+	"github.com/larder-cli/larder/fsmirror/builder"
 	"github.com/larder-cli/larder/fsmirror/bundle"
 	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/disk"
 	"github.com/larder-cli/larder/sources/sourcetest"
 )
 
@@ -59,6 +61,26 @@ func TestDeterminism(t *testing.T) {
 	check(t, os.Chmod(path, 0o600))
 	check(t, os.Rename(path, filepath.Join(filepath.Dir(path), "terraform-provider-GADGET_0.1.0_linux_amd64_x.zip")))
 	sourcetest.Expect(t, bytes.Equal(first, readFile(t, created(t, indexed(t, other), createOptions()))), "they differ")
+}
+
+// An import waits for another process that stores one of its packages, and then looks what the mirror has.
+func TestPackagesThatArriveMeanwhile(t *testing.T) {
+	t.Parallel() // it waits two seconds
+	file, dir := created(t, mirrored(t, published(t)), createOptions()), t.TempDir()
+	other := sourcetest.Must(builder.Open(ctx, dir, builder.Options{}))(t)
+	_, tx, err := other.Begin(ctx, sourcetest.PackageID(t, gadget, "0.1.0", "linux_amd64"), sources.ToStore) // the first one
+	check(t, err)
+	opts := importOptions()
+	opts.Waiting = func(id sources.PackageID, _ disk.Holder) {
+		sourcetest.Equal(t, id.Version.String(), "0.1.0")
+		tx.Close()
+		mustImport(t, dir, file)
+	}
+	i := sourcetest.Must(bundle.Import(ctx, file, dir, opts))(t)
+	for _, a := range i.Packages {
+		sourcetest.Equal(t, a.How, bundle.Known, a.ID.String())
+	}
+	check(t, other.Close())
 }
 
 // A bundle that tar unpacks is a mirror.

@@ -75,6 +75,7 @@ type importer struct {
 	dir      string
 	bundle   *Bundle
 	mirror   *builder.Builder
+	begun    []sources.Tx // of the packages of the bundle
 	result   Imported
 	progress progress
 }
@@ -103,7 +104,11 @@ func Import(ctx context.Context, file, dir string, opts ImportOptions) (result I
 	if in.mirror, err = builder.Open(ctx, dir, opts.Options); err != nil {
 		return result, err
 	}
-	if err := in.run(ctx); err != nil {
+	err = in.run(ctx)
+	for _, tx := range in.begun {
+		tx.Close()
+	}
+	if err != nil {
 		_, closeErr := in.mirror.Abort()
 		return in.result, errors.Join(err, closeErr)
 	}
@@ -138,8 +143,18 @@ func (in *importer) verifyOthers(ctx context.Context) error {
 	return in.plan(ctx)
 }
 
-// run imports everything. In a dry run it only verifies the packages.
+// run imports everything. In a dry run it only verifies the packages. No other process stores one of them meanwhile.
 func (in *importer) run(ctx context.Context) error {
+	for _, p := range in.bundle.Manifest.Packages { // sorted, so that two imports don't wait for each other
+		if in.opts.ReadOnly {
+			break
+		}
+		_, tx, err := in.mirror.Begin(ctx, p.ID, sources.ToStore)
+		if err != nil {
+			return err
+		}
+		in.begun = append(in.begun, tx)
+	}
 	if err := errors.Join(in.checkBase(ctx), in.decide(ctx)); err != nil {
 		return err
 	}
@@ -179,22 +194,11 @@ func (in *importer) run(ctx context.Context) error {
 
 // store copies all packages into the mirror, and then lets them appear there.
 func (in *importer) store(ctx context.Context) error {
-	var copied []sources.Tx
-	defer func() {
-		for _, tx := range copied {
-			tx.Close()
-		}
-	}()
-	for _, a := range in.result.Packages {
-		_, tx, err := in.mirror.Begin(ctx, a.ID, sources.ToStore)
-		if err != nil {
-			return err
-		}
-		copied = append(copied, tx)
+	for i, a := range in.result.Packages {
 		if a.How == Known {
 			continue
 		}
-		if err := in.copy(ctx, a.Package, tx); err != nil {
+		if err := in.copy(ctx, a.Package, in.begun[i]); err != nil {
 			return err
 		}
 	}
@@ -206,7 +210,7 @@ func (in *importer) store(ctx context.Context) error {
 		if a.Unpacked() { // the rest is claims
 			by = sources.Provenance{Origin: in.bundle.name, Proof: a.Proof, Imported: true}
 		}
-		if _, err := copied[i].Commit(ctx, by); err != nil {
+		if _, err := in.begun[i].Commit(ctx, by); err != nil {
 			return err
 		}
 	}
