@@ -131,8 +131,8 @@ type Arriving struct {
 type Stage interface {
 	io.Writer
 
-	// Expect states the size of the archive in bytes. It returns an error if there is no
-	// space for it.
+	// Expect states the size of the archive in bytes, and reserves space for it. It returns
+	// an error if there is none.
 	Expect(size int64) error
 
 	// Begin discards the stage's bytes. The note describes the bytes written
@@ -149,10 +149,10 @@ type Stage interface {
 	// it recently. The error matches [fs.ErrNotExist] if there is none.
 	Recent(ctx context.Context, zh Hash) (Archive, error)
 
-	// Spool creates a temporary file beside the stage, for bytes that arrive
-	// out of order. The error matches [errors.ErrUnsupported] if the stage has
-	// no spools.
-	Spool() (Spool, error)
+	// Spool creates a temporary file of up to size bytes beside the stage, for
+	// bytes that arrive out of order. It fails if the disk has little space left.
+	// The error matches [errors.ErrUnsupported] if the stage has no spools.
+	Spool(size int64) (Spool, error)
 }
 
 // A Spool is a temporary file. Closing it removes it.

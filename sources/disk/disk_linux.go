@@ -49,6 +49,15 @@ func (d *Dir) CloneFile(name string, from *os.File, mode fs.FileMode) error {
 // that.
 func Clone(to, from *os.File) error { return unix.IoctlFileClone(int(to.Fd()), int(from.Fd())) }
 
+// fallocate gives a file the blocks for size bytes, without changing its length.
+func fallocate(f *os.File, size int64) error {
+	for {
+		if err := unix.Fallocate(int(f.Fd()), unix.FALLOC_FL_KEEP_SIZE, 0, size); err != unix.EINTR {
+			return err
+		}
+	}
+}
+
 const setOwnLock = unix.F_OFD_SETLK
 
 // Identify returns the identity of the file at path, which info describes. It

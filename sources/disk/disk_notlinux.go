@@ -16,6 +16,9 @@ func (d *Dir) resolve(string) (*resolved, error) { return nil, nil }
 
 func (r *resolved) open(int) (*os.File, error) { return nil, errors.ErrUnsupported }
 
+// fallocate returns [errors.ErrUnsupported]: Larder doesn't use the calls of these systems.
+func fallocate(*os.File, int64) error { return errors.ErrUnsupported }
+
 // NoExec always returns false: these systems have no such call, or it is not used.
 func NoExec(string) bool { return false }
 

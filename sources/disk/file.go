@@ -8,6 +8,8 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"path/filepath"
+	"sync"
 	"syscall"
 	"time"
 )
@@ -196,6 +198,31 @@ func (d *Dir) CreateTemp(prefix string) (f *os.File, name string, err error) {
 	name = prefix + rand.Text()
 	f, err = d.Create(name, 0o600)
 	return f, name, err
+}
+
+// allocating lets one file have the last space, when several would each get a part of it.
+var allocating sync.Mutex
+
+// Allocate takes the space from the disk that a file needs to grow to size bytes, unless less than spare bytes would
+// then be free. The file keeps its length; truncating it ends the reservation. Where the file system can't reserve
+// space, Allocate only compares with the free space.
+func Allocate(f *os.File, size, spare int64) error {
+	allocating.Lock()
+	defer allocating.Unlock()
+	info, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	free, known := FreeSpace(filepath.Dir(f.Name()))
+	if known && free-spare < size-UsageOf(f.Name(), info).Bytes { // allocating would take all that is free, and then fail
+		err = fullErrors[0]
+	} else if err = fallocate(f, size); err != nil {
+		_ = f.Truncate(info.Size())
+	}
+	if IsFull(err) || IsTooLarge(err) {
+		return &fs.PathError{Op: "allocate", Path: f.Name(), Err: err}
+	}
+	return nil
 }
 
 // Touch sets the access and modification times of a regular file, unless the

@@ -50,9 +50,9 @@ type Stage interface {
 	// validator is empty, the bytes are discarded.
 	Resume() (have int64, validator string)
 
-	// Spool creates a temporary file for parts that arrive out of order. If it fails, the archive is not downloaded in
-	// parts.
-	Spool() (sources.Spool, error)
+	// Spool creates a temporary file of up to size bytes for parts that arrive out of order. If it fails, the archive is
+	// not downloaded in parts.
+	Spool(size int64) (sources.Spool, error)
 }
 
 // Download fetches an archive into stage. If the connection breaks, Download resumes if the server confirms that the

@@ -64,7 +64,7 @@ func (s *stage) Begin(validator string) error {
 
 func (s *stage) Resume() (int64, string) { return int64(s.Len()), s.validator }
 
-func (s *stage) Spool() (sources.Spool, error) { return nil, errors.ErrUnsupported }
+func (s *stage) Spool(int64) (sources.Spool, error) { return nil, errors.ErrUnsupported }
 
 var archive = func() []byte {
 	random := rand.New(rand.NewPCG(1, 2))

@@ -102,12 +102,14 @@ type parts struct {
 // has sent parts before, it waits until another connection has brought some bytes: the server may not permit that.
 func (d *download) inParts(ctx context.Context, a *answer, rate float64) (all bool, err error) {
 	d.alone = true // if this fails, whatever the reason, a single connection needs less of the server
-	spool, err := d.stage.Spool()
+	most := min(int64(rate*partTime.Seconds()), (d.total-d.have)/maxConnections+1)
+	size := min(max(most, minPart), maxPart)
+	spool, err := d.stage.Spool(maxConnections * size)
 	if err != nil {
 		return false, nil // one connection needs none
 	}
 	defer spool.Close()
-	host, p := d.client.host(a.at), &parts{download: d, first: a, spool: spool, within: maxLatency}
+	host, p := d.client.host(a.at), &parts{download: d, first: a, spool: spool, size: size, within: maxLatency}
 	if !host.parts.Load() {
 		var probe bytes.Buffer
 		try := d.client.attempt(ctx, d.url)
@@ -120,8 +122,7 @@ func (d *download) inParts(ctx context.Context, a *answer, rate float64) (all bo
 		}
 	}
 	a.resp.Body.Close()
-	most := min(int64(rate*partTime.Seconds()), (d.total-d.have)/maxConnections+1)
-	p.begin, p.size = d.have, min(max(most, minPart), maxPart)
+	p.begin = d.have
 	p.within = max(minPartTime, time.Duration(2*maxConnections*float64(p.size)/rate*float64(time.Second)))
 	err = p.join(ctx)
 	host.parts.Store(err == nil)

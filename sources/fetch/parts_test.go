@@ -32,7 +32,7 @@ type spool struct{ *os.File }
 
 func (s spool) Close() error { return errors.Join(s.File.Close(), os.Remove(s.Name())) }
 
-func (s *spoolStage) Spool() (sources.Spool, error) {
+func (s *spoolStage) Spool(int64) (sources.Spool, error) {
 	if s.full {
 		return nil, errors.New("no room")
 	}

@@ -179,4 +179,4 @@ func (b *Buffer) Recent(context.Context, sources.Hash) (sources.Archive, error) 
 }
 
 // Spool implements [sources.Stage].
-func (b *Buffer) Spool() (sources.Spool, error) { return nil, errors.ErrUnsupported }
+func (b *Buffer) Spool(int64) (sources.Spool, error) { return nil, errors.ErrUnsupported }

@@ -50,6 +50,7 @@ type Stage struct {
 	note  string    // about the archive, until it is written; empty if the archive cannot be resumed
 	left  bool      // there may be a note in kept
 	size  int64     // bytes written or resumed
+	room  int64     // size that the file can reach: the disk has reserved space for it
 	bad   bool      // writing to the file has failed
 	of    string    // what the file system contains, for hints
 
@@ -201,12 +202,21 @@ func (s *Stage) tell() error {
 	return s.seen(now)
 }
 
+// Spare is how many bytes of a disk no archive takes: the store still has to write its other files.
+const Spare = 1 << 20
+
 // Expect implements [sources.Stage]. It also tells the observer.
 func (s *Stage) Expect(size int64) error {
 	s.whole = size
-	s.reserve(size)
-	if free, ok := disk.FreeSpace(s.work.Path("")); ok && size-s.size > free {
-		return disk.NoSpace(s.work.Path(""), s.of, size)
+	if s.reserve(size); s.held == 0 && size > s.room {
+		f, err := s.File()
+		if err == nil {
+			err = disk.Allocate(f, size, Spare)
+		}
+		if err != nil {
+			return disk.Needs(disk.Explain(err, s.of), size-s.size+Spare)
+		}
+		s.room = size
 	}
 	return s.tell()
 }
@@ -221,7 +231,7 @@ var slow = 250 * time.Millisecond
 // Begin implements [sources.Stage].
 func (s *Stage) Begin(note string) error {
 	s.dropNote()
-	s.note, s.size, s.whole, s.data, s.begun = note, 0, 0, s.data[:0], time.Now()
+	s.note, s.size, s.whole, s.room, s.data, s.begun = note, 0, 0, 0, s.data[:0], time.Now()
 	if err := s.tell(); err != nil || s.file == nil {
 		return err
 	}
@@ -331,12 +341,16 @@ func (s *Stage) dropNote() {
 }
 
 // Spool implements [sources.Stage].
-func (s *Stage) Spool() (sources.Spool, error) {
+func (s *Stage) Spool(size int64) (sources.Spool, error) {
 	file, name, err := s.work.CreateTemp("ahead-")
 	if err != nil {
 		return nil, err
 	}
-	return spool{file, s.work, name, s.of}, nil
+	made := spool{file, s.work, name, s.of}
+	if err := disk.Allocate(file, size, size); err != nil { // as much stays free, for other archives
+		return nil, errors.Join(err, made.Close())
+	}
+	return made, nil
 }
 
 type spool struct {
@@ -383,6 +397,7 @@ func (s *Stage) End(interrupted bool) {
 	}
 	if interrupted && s.file != nil && !s.bad && s.want != "" && s.readNote() != "" {
 		if size, err := s.file.Seek(0, io.SeekEnd); err == nil && size > 0 {
+			_ = s.file.Truncate(size) // what was reserved for the rest is free again
 			s.file.Close()
 			return
 		}
@@ -397,7 +412,7 @@ func (s *Stage) discard() {
 		_ = s.in.Remove(s.name)
 	}
 	s.dropNote()
-	s.file, s.want = nil, ""
+	s.file, s.want, s.room = nil, "", 0
 }
 
 // Drop removes the file, and an interrupted download of the same package, because the

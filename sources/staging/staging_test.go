@@ -249,8 +249,8 @@ func TestLinksInTheDirectoryAreRejected(t *testing.T) {
 func TestSpool(t *testing.T) {
 	p := newPlace(t)
 	s := p.stage()
-	one := sourcetest.Must(s.Spool())(t)
-	two := sourcetest.Must(s.Spool())(t)
+	one := sourcetest.Must(s.Spool(100))(t)
+	two := sourcetest.Must(s.Spool(100))(t)
 	sourcetest.Must(one.WriteAt([]byte("abc"), 2))(t)
 	buf := make([]byte, 3)
 	_, err := one.ReadAt(buf, 2)
@@ -322,6 +322,7 @@ func TestObserver(t *testing.T) {
 func TestExpectMoreThanTheDiskHas(t *testing.T) {
 	p := newPlace(t)
 	s := staging.New(p.work, nil, "key", "the test", nil, func(sources.Arriving) error { panic("it was not refused") })
+	defer s.End(false)
 	err := s.Expect(math.MaxInt64)
 	hints := sources.Hints(err)
 	sourcetest.Expect(t, disk.IsFull(err) && strings.Contains(hints[0], "free some space for the test"), "got %v", err)
