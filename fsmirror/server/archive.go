@@ -69,7 +69,7 @@ func (x *exchange) archiveHeaders() {
 }
 
 // await fetches an archive that is not in the mirror, and answers with it while it arrives. If the client wants a later
-// part of it or couldn't detect a failure, or if nothing was downloaded, await returns the file in the mirror.
+// part of it, or if its size is unknown, or if nothing was downloaded, await returns the file in the mirror.
 func (x *exchange) await() (*os.File, fs.FileInfo, error) {
 	ctx := x.r.Context()
 	all, stale, err := x.offers(ctx)
@@ -87,16 +87,14 @@ func (x *exchange) await() (*os.File, fs.FileInfo, error) {
 	x.served.Fetched = true
 	asked := x.r.Header.Get("Range")
 	part := asked != "" && !strings.HasPrefix(asked, "bytes=0-") // Larder asks for the beginning, and takes all
-	from, size, err := x.fetch(x.id).reader(ctx, part, x.r.ProtoAtLeast(1, 1))
+	from, size, err := x.fetch(x.id).reader(ctx, part)
 	if err == nil && from == nil {
 		return x.openAllowed()
 	}
 	if err == nil {
 		defer from.Close()
 		x.archiveHeaders()
-		if size > 0 {
-			x.w.Header().Set("Content-Length", strconv.FormatInt(size, 10))
-		}
+		x.w.Header().Set("Content-Length", strconv.FormatInt(size, 10))
 		x.w.WriteHeader(http.StatusOK)
 		if _, err = io.Copy(x.w, from); err == nil {
 			x.served.Package = &x.id

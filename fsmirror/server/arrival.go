@@ -73,13 +73,12 @@ func (a *Arrival) await(ctx context.Context, ready func() (bool, error)) error {
 	}
 }
 
-// reader returns a reader once there are bytes for it, and the size of the archive, or 0 if that is unknown. The reader
-// is nil once the archive is in the mirror: for a client that wants only a part, for one that would take an archive of
-// unknown size for complete when it fails (HTTP/1.0 ends a body by closing the connection), and if it was there before
-// the client could get a part.
-func (a *Arrival) reader(ctx context.Context, part, seesFailure bool) (r *reader, size int64, err error) {
+// reader returns a reader once there are bytes for it, and the size of the archive. The reader is nil once the archive
+// is in the mirror: for a client that wants only a part, for an archive of unknown size, as no disk space is reserved
+// for it, and if it was there before the client could get a part.
+func (a *Arrival) reader(ctx context.Context, part bool) (r *reader, size int64, err error) {
 	err = a.await(ctx, func() (bool, error) {
-		if a.ended || a.now.Done <= heldBack || part || a.now.Size == 0 && !seesFailure {
+		if a.ended || a.now.Done <= heldBack || part || a.now.Size == 0 {
 			return a.ended, a.err
 		}
 		f, _, err := disk.OpenFile(a.now.Path) // readable even when the mirror moves it

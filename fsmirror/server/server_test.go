@@ -1,7 +1,6 @@
 package server_test
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"crypto/rand"
@@ -177,7 +176,7 @@ func TestFailedArchiveIsIncomplete(t *testing.T) {
 		body   string
 	}{
 		{"known size", 1 << 20, errors.New("wrong hash"), 0, ""},
-		{"unknown size", 0, errors.New("wrong hash"), 0, ""},
+		{"unknown size", 0, errors.New("wrong hash"), http.StatusBadGateway, "upstream failed"},
 		{"small", -1, errors.New("wrong hash"), http.StatusBadGateway, "upstream failed"},
 		{"full disk", -1, fmt.Errorf("writing: %w", syscall.ENOSPC), http.StatusInsufficientStorage, "full"},
 		{"slow", -1, context.DeadlineExceeded, http.StatusGatewayTimeout, "upstream"},
@@ -226,45 +225,18 @@ func TestFailedArchiveIsIncomplete(t *testing.T) {
 	}
 }
 
-// HTTP/1.0 can't show that an archive of unknown size is incomplete, so its clients get the archive after verification.
-func TestArchiveOfUnknownSizeOverHTTP10(t *testing.T) {
-	u := &fakeUpstream{archive: randomArchive(1 << 20)}
-	var failed error
-	u.fetch = func(u *fakeUpstream, to *server.Arrival, path string) error {
-		_ = os.Remove(path)
-		err := u.write(to, path, 0, len(u.archive))
-		time.Sleep(50 * time.Millisecond) // enough to begin an answer
-		return errors.Join(err, failed)
-	}
-	web := newServer(t, u, server.Options{})
-	get := func() (status int, body []byte) {
-		conn := sourcetest.Must(net.Dial("tcp", web.Listener.Addr().String()))(t)
-		defer conn.Close()
-		sourcetest.Must(fmt.Fprintf(conn, "GET %s HTTP/1.0\r\n\r\n", archivePath))(t)
-		r := sourcetest.Must(http.ReadResponse(bufio.NewReader(conn), nil))(t)
-		defer r.Body.Close()
-		body = sourcetest.Must(io.ReadAll(r.Body))(t)
-		return r.StatusCode, body
-	}
-	failed = errors.New("wrong hash")
-	status, body := get()
-	sourcetest.Equal(t, status, http.StatusBadGateway, "status of %d bytes", len(body))
-	failed = nil
-	status, body = get()
-	sourcetest.Expect(t, status == http.StatusOK && bytes.Equal(body, u.archive), "%d, %d bytes", status, len(body))
-}
-
 // A client that has the beginning of a download that began again gets an error, and no mixture.
 func TestRestartedArchive(t *testing.T) {
 	release := make(chan struct{})
-	u := &fakeUpstream{archive: randomArchive(1 << 20), fetch: func(u *fakeUpstream, to *server.Arrival, path string) error {
+	u := &fakeUpstream{archive: randomArchive(1 << 20), size: 1 << 20}
+	u.fetch = func(u *fakeUpstream, to *server.Arrival, path string) error {
 		good := u.archive
 		u.archive = randomArchive(500_000)
 		err := u.write(to, path, 0, len(u.archive))
 		<-release
 		u.archive = good
 		return errors.Join(err, to.Observe(sources.Arriving{}), os.Remove(path), u.write(to, path, 0, len(good)))
-	}}
+	}
 	web := newServer(t, u, server.Options{})
 	r := sourcetest.Must(http.Get(web.URL + archivePath))(t)
 	defer r.Body.Close()
