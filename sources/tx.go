@@ -116,7 +116,7 @@ type Provenance struct {
 }
 
 // An Observer is called when bytes have been written to a stage, when the size of the archive
-// becomes known, and before the download begins again. Its error ends the download.
+// becomes known, also of one on this machine, and before the download begins again. Its error ends the download.
 type Observer func(Arriving) error
 
 // Arriving is an archive in a stage.

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"hash"
 	"io"
+	"os"
 	"slices"
 	"time"
 
@@ -177,6 +178,11 @@ func sameSums(a, b *sources.Signed) bool {
 
 // open opens a local archive and hashes it.
 func open(ctx context.Context, path string, got *fetched, seen *progress) error {
+	if info, err := os.Stat(path); err == nil && seen.also != nil {
+		if err := seen.also(sources.Arriving{Size: info.Size()}); err != nil {
+			return err
+		}
+	}
 	h, err := archive.Open(ctx, path, seen)
 	if err != nil {
 		return err

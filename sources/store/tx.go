@@ -161,7 +161,8 @@ func (t *Tx) make(ctx context.Context, from sources.Payload) (c sources.Contents
 	if from.Archive == nil {
 		return c, t.Archive.Move(t.Scratch.Dir, t.Made, mode)
 	}
-	return c, WriteFile(t.Scratch.Dir, t.Made, mode, disk.Reader(ctx, io.NewSectionReader(file, 0, size)))
+	err = WriteFile(t.Scratch.Dir, t.Made, mode, disk.Reader(ctx, io.NewSectionReader(file, 0, size)))
+	return c, disk.Needs(disk.Explain(err, t.Place), size)
 }
 
 // archive returns the archive of a payload, and its size in bytes.

@@ -77,7 +77,7 @@ func (o *Output) Evicted(gone []builder.Entry) {
 	}
 	for _, e := range gone {
 		now := time.Now().UTC().Format(time.RFC3339)
-		o.Print(fmt.Sprintf("%s removed %s (%s), because the mirror exceeded --max-size\n", now, e.ID, ui.Size(e.Size)))
+		o.Print(fmt.Sprintf("%s removed %s (%s), to make room within --max-size\n", now, e.ID, ui.Size(e.Size)))
 	}
 }
 

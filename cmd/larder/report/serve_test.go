@@ -46,7 +46,7 @@ func TestEvicted(t *testing.T) {
 		json bool
 		want string
 	}{
-		{false, "Z removed registry.terraform.io/acme/one 1.2.0 linux_amd64 (90 MB), because the mirror exceeded --max-size\n"},
+		{false, "Z removed registry.terraform.io/acme/one 1.2.0 linux_amd64 (90 MB), to make room within --max-size\n"},
 		{true, `{"type":"removal","provider":"registry.terraform.io/acme/one","version":"1.2.0",`},
 	} {
 		var text bytes.Buffer

@@ -3,6 +3,7 @@ package serve
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -12,7 +13,9 @@ import (
 
 	"github.com/larder-cli/larder/cmd/larder/job"
 	"github.com/larder-cli/larder/fsmirror/builder"
+	"github.com/larder-cli/larder/fsmirror/server"
 	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/disk"
 )
 
 // A writing is the mirror of a server, opened for writing only while something is stored. Closing it renews the page.
@@ -96,44 +99,96 @@ func (u *upstream) replaceable(e builder.Entry) bool {
 	return !imported && u.admit(e.ID.Provider) == nil
 }
 
-// keep removes the packages that were not served for the longest time until the mirror is within its limit, but not
-// the one that was just stored, if there is one.
-func (u *upstream) keep(ctx context.Context, in *builder.Builder, stored sources.PackageID) error {
+// makeRoom makes room within the limit for an archive that arrives, before it does.
+func (u *upstream) makeRoom(ctx context.Context, in *builder.Builder, id sources.PackageID, size int64) error {
 	u.removing.Lock()
 	defer u.removing.Unlock()
-	entries, err := in.Entries(ctx)
-	if err != nil || sizeOf(entries) <= u.limit {
+	u.coming[id] = size
+	plan, lacks, err := u.plan(ctx, in, 0)
+	switch {
+	case err != nil:
 		return err
+	case lacks > 0:
+		delete(u.coming, id)
+		err := fmt.Errorf("%w: %s, which is %s too much", server.ErrTooLarge, disk.Size(size), disk.Size(lacks))
+		return sources.WithHint(err, "a larger --max-size of the server would allow it")
+	}
+	return u.evict(ctx, in, plan)
+}
+
+// arrived ends what makeRoom has begun, once the archive is in the mirror or won't be.
+func (u *upstream) arrived(id sources.PackageID) {
+	u.removing.Lock()
+	defer u.removing.Unlock()
+	delete(u.coming, id)
+}
+
+// relieve removes packages after there was no space on the disk for an archive, and reports whether there may be now.
+func (u *upstream) relieve(ctx context.Context, in *builder.Builder, err error) bool {
+	full, ok := errors.AsType[*disk.FullError](err)
+	if !ok || full.Need <= 0 || u.limit == 0 {
+		return false
+	}
+	short := full.Need - full.Free
+	if short <= 0 { // of a quota, which free space doesn't show
+		short = full.Need
+	}
+	u.removing.Lock()
+	defer u.removing.Unlock()
+	plan, lacks, err := u.plan(ctx, in, short)
+	if err == nil && lacks == 0 {
+		err = u.evict(ctx, in, plan)
+	}
+	if err != nil {
+		u.Output.WarnOf(err)
+	}
+	return err == nil && lacks == 0
+}
+
+// plan selects the packages that were not served for the longest time, until the mirror with all that arrives is within
+// its limit, and at least so many bytes are selected. It returns how many bytes are lacking because other packages stay.
+func (u *upstream) plan(
+	ctx context.Context, in *builder.Builder, least int64,
+) (p *builder.Plan, lacks int64, err error) {
+	p = &builder.Plan{Evicts: true}
+	entries, err := in.Entries(ctx)
+	for _, size := range u.coming {
+		lacks += size
+	}
+	for _, e := range entries {
+		if _, comes := u.coming[e.ID]; !comes {
+			lacks += e.Size
+		}
+	}
+	if lacks = max(lacks-u.limit, least); err != nil || lacks <= 0 {
+		return p, 0, err
 	}
 	if entries, err = in.List(ctx, builder.ListOptions{}); err != nil {
-		return err
+		return p, lacks, err
 	}
 	locked, err := u.locked(ctx)
 	if err != nil { // then what must stay is unknown
 		u.Output.WarnOf(fmt.Errorf("--max-size removes nothing: %w", err))
-		return nil
+		return p, lacks, nil
 	}
-	plan := &builder.Plan{Size: sizeOf(entries), Evicts: true}
 	slices.SortStableFunc(entries, func(x, y builder.Entry) int {
 		return cmp.Or(u.lastServed(x).Compare(u.lastServed(y)), x.ID.Compare(y.ID))
 	})
 	for _, e := range entries {
-		if plan.Size-plan.Freed > u.limit && e.ID != stored && !locked[e.ID.Release()] && u.replaceable(e) {
-			plan.Add(e)
+		if _, comes := u.coming[e.ID]; lacks > 0 && !comes && !locked[e.ID.Release()] && u.replaceable(e) {
+			p.Add(e)
+			lacks -= e.Size
 		}
 	}
-	if len(plan.Remove) == 0 {
-		return nil
-	}
-	gone, err := in.Prune(ctx, plan)
-	u.Output.Evicted(gone)
-	return err
+	return p, max(lacks, 0), nil
 }
 
-// sizeOf returns the size of packages in bytes.
-func sizeOf(entries []builder.Entry) (size int64) {
-	for _, e := range entries {
-		size += e.Size
+// evict removes the packages of a plan.
+func (u *upstream) evict(ctx context.Context, in *builder.Builder, p *builder.Plan) error {
+	if len(p.Remove) == 0 {
+		return nil
 	}
-	return size
+	gone, err := in.Prune(ctx, p)
+	u.Output.Evicted(gone)
+	return err
 }

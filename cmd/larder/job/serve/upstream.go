@@ -1,6 +1,7 @@
 package serve
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -17,7 +18,6 @@ import (
 	"github.com/larder-cli/larder/fsmirror/server"
 	"github.com/larder-cli/larder/installer/acquire"
 	"github.com/larder-cli/larder/sources"
-	"github.com/larder-cli/larder/sources/disk"
 	"github.com/larder-cli/larder/sources/evidence"
 	"github.com/larder-cli/larder/sources/trust"
 	"golang.org/x/sync/errgroup"
@@ -34,6 +34,7 @@ type upstream struct {
 	open    *writing // nil while nothing is stored
 
 	removing sync.Mutex
+	coming   map[sources.PackageID]int64 // sizes of the archives for which the limit has room; see removing
 	mu       sync.Mutex
 	source   sources.Source
 	made     time.Time
@@ -43,7 +44,7 @@ type upstream struct {
 // newUpstream returns the upstream of a mirror that is being served.
 func newUpstream(ctx context.Context, m *site.Root, v *serving) (*upstream, error) {
 	u := &upstream{serving: v, renewed: v.request.Fresh / 2, limit: v.request.MaxSize}
-	u.last = map[sources.PackageID]time.Time{}
+	u.last, u.coming = map[sources.PackageID]time.Time{}, map[sources.PackageID]int64{}
 	if u.limit > 0 {
 		m.Flags.Recursive = true // for lock files, which are read again before each removal
 		if _, err := u.locked(ctx); err != nil {
@@ -272,30 +273,38 @@ func (u *upstream) Fetch(ctx context.Context, id sources.PackageID, to *server.A
 		return err
 	}
 	defer done()
-	defer func() {
-		if u.limit > 0 && (err == nil || disk.IsFull(err)) { // the next try may have room
-			if err := u.keep(ctx, b.Builder, id); err != nil {
-				u.Output.WarnOf(err) // the archive was stored
-			}
-		}
-	}()
+	defer u.arrived(id)
 	held, err := b.Get(ctx, id)
 	if err != nil { // a damaged archive is replaced
 		held = sources.Stored{}
 	}
 	opts := u.InstallerOptions(func(e acquire.Event) { u.Output.Event(e) }).Options
+	room := int64(0) // within the limit, for this archive
 	request := acquire.Request{ID: id, Purpose: sources.ToStore, Observer: func(now sources.Arriving) error {
-		if u.limit > 0 && max(now.Done, now.Size) > u.limit {
-			err := fmt.Errorf("%w: %w", server.ErrTooLarge, &disk.LimitError{Path: "the archive", Limit: u.limit})
-			return sources.WithHint(err, "a larger --max-size of the server would allow it")
+		if size := max(now.Done, now.Size); u.limit > 0 && size > room {
+			room = cmp.Or(now.Size, max(size, min(size+unknownStep, u.limit)))
+			if err := u.makeRoom(ctx, b.Builder, id, room); err != nil {
+				return err
+			}
 		}
 		return to.Observe(now)
 	}}
-	if _, err = acquire.New(from, b.Builder, u.Client, opts).Acquire(ctx, request, held); err != nil {
-		return err
+	acquirer := acquire.New(from, b.Builder, u.Client, opts)
+	for range fullTries {
+		if _, err = acquirer.Acquire(ctx, request, held); err == nil {
+			return u.finish(ctx, b, id)
+		}
+		if !u.relieve(ctx, b.Builder, err) {
+			break
+		}
 	}
-	return u.finish(ctx, b, id)
+	return err
 }
+
+const (
+	unknownStep = 16 << 20 // in how many bytes at a time an archive of unknown size gets room
+	fullTries   = 3        // of an archive that the disk has no space for, after packages were removed
+)
 
 // trim brings a mirror within its limit that another server, or another command, has filled.
 func (u *upstream) trim(ctx context.Context) error {
@@ -307,5 +316,11 @@ func (u *upstream) trim(ctx context.Context) error {
 		return err
 	}
 	defer done()
-	return u.keep(ctx, b.Builder, sources.PackageID{})
+	u.removing.Lock()
+	defer u.removing.Unlock()
+	plan, _, err := u.plan(ctx, b.Builder, 0)
+	if err != nil {
+		return err
+	}
+	return u.evict(ctx, b.Builder, plan)
 }
