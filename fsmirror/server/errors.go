@@ -52,6 +52,9 @@ const (
 	stillServed = "; what it has is still served"
 )
 
+// NoSpace reports whether an error means that there is no space for an archive.
+func NoSpace(err error) bool { return disk.IsFull(err) || errors.Is(err, ErrTooLarge) }
+
 // ofUpstream returns the error of a request that upstream failed to serve. Answers of upstream, and errors of this
 // machine, stay what they are.
 func ofUpstream(err error) error {
@@ -63,8 +66,8 @@ func ofUpstream(err error) error {
 	answer, answered := errors.AsType[*fetch.StatusError](err)
 	status, told := http.StatusBadGateway, "upstream failed, or sent something that isn't what was signed"
 	switch {
-	case err == nil, refused, disk.IsFull(err), errors.Is(err, context.Canceled),
-		errors.Is(err, sources.ErrNotFound), errors.Is(err, ErrForbidden), errors.Is(err, ErrTooLarge):
+	case err == nil, refused, NoSpace(err), errors.Is(err, context.Canceled),
+		errors.Is(err, sources.ErrNotFound), errors.Is(err, ErrForbidden):
 		return err
 	case inPath, inLink:
 		return unusable(err, "the server can't use a file or directory that it needs to fetch this"+stillServed)

@@ -22,6 +22,7 @@ import (
 	"time"
 
 	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/disk"
 	"github.com/larder-cli/larder/sources/evidence"
 	"github.com/larder-cli/larder/sources/seal"
 )
@@ -178,6 +179,9 @@ func (s *Server) Arriving() int {
 	return len(s.arriving)
 }
 
+// Free returns how many bytes the disk of the mirror has free, and false if that is unknown.
+func (s *Server) Free() (int64, bool) { return disk.FreeSpace(s.dir) }
+
 // ServeHTTP implements [http.Handler].
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if !s.requests.TryRLock() {
@@ -284,7 +288,11 @@ func (x *exchange) respond() error {
 func (x *exchange) health() error {
 	if x.file == "/readyz" && x.opts.Ready != nil {
 		if err := x.opts.Ready(); err != nil {
-			return unusable(err, "the server can't use its mirror")
+			told := "the server can't use its mirror"
+			if disk.IsFull(err) {
+				_, told = x.reply(err)
+			}
+			return unusable(err, told)
 		}
 	}
 	x.w.Header().Set("Content-Type", "text/plain; charset=utf-8")

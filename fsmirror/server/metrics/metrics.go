@@ -33,7 +33,7 @@ type metric struct {
 var kinds = [][2]string{
 	{"larder_build_info", "gauge"},
 	{requests, "counter"}, {sentBytes, "counter"}, {duration, "histogram"}, {stale, "counter"}, {fetched, "counter"},
-	{"larder_archives_arriving", "gauge"}, {"larder_upstream_answers", "gauge"},
+	{"larder_archives_arriving", "gauge"}, {"larder_upstream_answers", "gauge"}, {"larder_mirror_free_bytes", "gauge"},
 	{"process_start_time_seconds", "gauge"}, {"go_goroutines", "gauge"},
 	{"go_memstats_heap_alloc_bytes", "gauge"}, {"go_memstats_sys_bytes", "gauge"},
 }
@@ -45,7 +45,7 @@ const (
 	stale     = "larder_stale_responses_total"
 	fetched   = "larder_archives_fetched_total"
 
-	stored, failed = `{result="stored"}`, `{result="failed"}`
+	stored, failed, noSpace = `{result="stored"}`, `{result="failed"}`, `{result="no_space"}`
 )
 
 // durations are the bounds of the histogram, in seconds: documents take milliseconds, and archives up to minutes.
@@ -58,6 +58,7 @@ func New(version string) *Metrics {
 	m.add("process_start_time_seconds", "", float64(time.Now().Unix()))
 	m.add(fetched, stored, 0) // from the beginning, so that a rate counts the first one
 	m.add(fetched, failed, 0)
+	m.add(fetched, noSpace, 0)
 	m.add(stale, "", 0)
 	return m
 }
@@ -110,6 +111,9 @@ func (m *Metrics) Fetched(err error) {
 	if err != nil {
 		result = failed
 	}
+	if server.NoSpace(err) {
+		result = noSpace
+	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.add(fetched, result, 1)
@@ -121,6 +125,9 @@ func (m *Metrics) measure() {
 	if m.server != nil {
 		set("larder_archives_arriving", float64(m.server.Arriving()))
 		set("larder_upstream_answers", float64(m.server.Remembered()))
+		if free, ok := m.server.Free(); ok {
+			set("larder_mirror_free_bytes", float64(free))
+		}
 	}
 	var memory runtime.MemStats
 	runtime.ReadMemStats(&memory)

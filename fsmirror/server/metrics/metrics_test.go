@@ -2,6 +2,7 @@ package metrics_test
 
 import (
 	"errors"
+	"fmt"
 	"net/http/httptest"
 	"strings"
 	"testing"
@@ -19,6 +20,7 @@ func TestMetrics(t *testing.T) {
 	m.Count(server.Served{Kind: "archive", Status: 200, Bytes: 300, Took: time.Hour})
 	m.Count(server.Served{Kind: "index", Status: 502, Stale: true})
 	m.Fetched(nil)
+	m.Fetched(fmt.Errorf("fetching: %w", server.ErrTooLarge))
 	m.Fetched(errors.New("failed"))
 	m.Fetched(errors.New("failed"))
 	answer := httptest.NewRecorder()
@@ -36,6 +38,7 @@ func TestMetrics(t *testing.T) {
 		`larder_stale_responses_total 1`,
 		`larder_archives_fetched_total{result="stored"} 1`,
 		`larder_archives_fetched_total{result="failed"} 2`,
+		`larder_archives_fetched_total{result="no_space"} 1`,
 		`larder_archives_arriving 0`,
 		`larder_upstream_answers 0`,
 		`# TYPE larder_request_duration_seconds histogram`,

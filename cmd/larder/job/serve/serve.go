@@ -191,11 +191,21 @@ func (v *serving) ready() error {
 		return err
 	}
 	defer dir.Close()
-	if v.upstream != nil {
-		return dir.Writable()
+	if v.upstream == nil {
+		return nil
+	}
+	if err := dir.Writable(); err != nil {
+		return err
+	}
+	makesRoom := v.upstream.limit > 0 && !v.upstream.full.Load()
+	if free, ok := v.handler.Free(); ok && free < leastFree && !makesRoom {
+		return disk.NoSpace(v.dir, "the mirror", leastFree)
 	}
 	return nil
 }
+
+// leastFree is how many bytes must be free on the disk of a server that fetches: few providers are smaller.
+const leastFree = 8 << 20
 
 const mostTokens = 1 << 20 // bytes
 

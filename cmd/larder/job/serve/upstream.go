@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/larder-cli/larder/cliconfig"
@@ -18,6 +19,7 @@ import (
 	"github.com/larder-cli/larder/fsmirror/server"
 	"github.com/larder-cli/larder/installer/acquire"
 	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/disk"
 	"github.com/larder-cli/larder/sources/evidence"
 	"github.com/larder-cli/larder/sources/trust"
 	"golang.org/x/sync/errgroup"
@@ -33,6 +35,7 @@ type upstream struct {
 	opening sync.Mutex
 	open    *writing // nil while nothing is stored
 
+	full     atomic.Bool // the last archive to be fetched had no space on the disk
 	removing sync.Mutex
 	coming   map[sources.PackageID]int64 // sizes of the archives for which the limit has room; see removing
 	mu       sync.Mutex
@@ -259,6 +262,7 @@ func (u *upstream) signedArchives(
 func (u *upstream) Fetch(ctx context.Context, id sources.PackageID, to *server.Arrival) (err error) {
 	defer func() {
 		u.counters.Fetched(err)
+		u.full.Store(disk.IsFull(err))
 		u.Output.Forget(id)
 		if err != nil {
 			u.Output.WarnOf(fmt.Errorf("not served: %w", sources.InPackage(id, err)))
