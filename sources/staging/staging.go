@@ -202,8 +202,9 @@ func (s *Stage) tell() error {
 	return s.seen(now)
 }
 
-// Spare is how many bytes of a disk no archive takes: the store still has to write its other files.
-const Spare = 1 << 20
+// spare is how many bytes are reserved in addition for the other files that the store writes for a package, and how many
+// stay free beside that.
+const spare = 512 << 10
 
 // Expect implements [sources.Stage]. It also tells the observer.
 func (s *Stage) Expect(size int64) error {
@@ -211,10 +212,10 @@ func (s *Stage) Expect(size int64) error {
 	if s.reserve(size); s.held == 0 && size > s.room {
 		f, err := s.File()
 		if err == nil {
-			err = disk.Allocate(f, size, Spare)
+			err = disk.Allocate(f, size+spare, spare)
 		}
 		if err != nil {
-			return disk.Needs(disk.Explain(err, s.of), size-s.size+Spare)
+			return disk.Needs(disk.Explain(err, s.of), size-s.size+2*spare)
 		}
 		s.room = size
 	}
@@ -378,6 +379,9 @@ func (s *Stage) Move(to *disk.Dir, name string, mode fs.FileMode) error {
 		return err
 	}
 	info, err := f.Stat()
+	if err == nil {
+		err = f.Truncate(info.Size()) // the spare space is free again
+	}
 	if err := errors.Join(err, f.Chmod(mode), f.Sync(), f.Close()); err != nil {
 		return err
 	}
@@ -436,8 +440,8 @@ func Drop(kept *disk.Dir, key string) {
 const KeptFor = 24 * time.Hour
 
 // Sweep removes downloads that have not changed for the duration KeptFor from the
-// directory kept, and those of packages that are in place. inPlace may be nil.
-func Sweep(kept *disk.Dir, now time.Time, inPlace func(sources.PackageID) bool) error {
+// directory kept, and those of packages that don't need them. needless may be nil.
+func Sweep(kept *disk.Dir, now time.Time, needless func(sources.PackageID) bool) error {
 	entries, err := kept.ReadDir()
 	errs := []error{err}
 	for _, e := range entries {
@@ -446,7 +450,7 @@ func Sweep(kept *disk.Dir, now time.Time, inPlace func(sources.PackageID) bool) 
 			continue
 		}
 		id, ok := PackageOf(e.Name())
-		if now.Sub(info.ModTime()) > KeptFor || ok && inPlace != nil && inPlace(id) {
+		if now.Sub(info.ModTime()) > KeptFor || ok && needless != nil && needless(id) {
 			errs = append(errs, kept.Remove(e.Name()))
 		}
 	}

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -323,7 +322,7 @@ func TestExpectMoreThanTheDiskHas(t *testing.T) {
 	p := newPlace(t)
 	s := staging.New(p.work, nil, "key", "the test", nil, func(sources.Arriving) error { panic("it was not refused") })
 	defer s.End(false)
-	err := s.Expect(math.MaxInt64)
+	err := s.Expect(1 << 60)
 	hints := sources.Hints(err)
 	sourcetest.Expect(t, disk.IsFull(err) && strings.Contains(hints[0], "free some space for the test"), "got %v", err)
 }
