@@ -274,6 +274,11 @@ func (b *Builder) wait(ctx context.Context, id sources.PackageID, lock *disk.Loc
 	return lock.Unlock, nil
 }
 
+// DropInterrupted removes the interrupted downloads of packages that no process stores.
+func (b *Builder) DropInterrupted() error {
+	return staging.Sweep(b.partial, b.opts.Now(), func(id sources.PackageID) bool { return b.locks.Idle(lockOf(id)) })
+}
+
 // Moved reports whether the directory of the mirror, or that of Larder in it, is no longer where it was opened.
 func (b *Builder) Moved() bool { return b.dir.Moved() || b.own.Moved() }
 

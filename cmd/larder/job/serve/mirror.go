@@ -123,14 +123,24 @@ func (u *upstream) arrived(id sources.PackageID) {
 	delete(u.coming, id)
 }
 
-// relieve removes packages after there was no space on the disk for an archive, and reports whether there may be now.
+// relieve removes interrupted downloads, and packages if the mirror has a limit, after there was no space on the disk for
+// an archive. It reports whether there may be now.
 func (u *upstream) relieve(ctx context.Context, in *builder.Builder, err error) bool {
 	full, ok := errors.AsType[*disk.FullError](err)
-	if !ok || full.Need <= 0 || u.limit == 0 {
+	if !ok || full.Need <= 0 {
 		return false
 	}
-	short := full.Need - full.Free
-	if short <= 0 { // of a quota, which free space doesn't show
+	if err := in.DropInterrupted(); err != nil {
+		u.Output.WarnOf(err)
+	}
+	free, _ := u.handler.Free()
+	short := full.Need - free
+	switch byQuota := full.Free >= full.Need; { // which free space doesn't show
+	case short <= 0 && !byQuota:
+		return true
+	case u.limit == 0:
+		return false
+	case byQuota:
 		short = full.Need
 	}
 	u.removing.Lock()
