@@ -202,8 +202,8 @@ func (s *Stage) tell() error {
 	return s.seen(now)
 }
 
-// spare is how many bytes are reserved in addition for the other files that the store writes for a package, and how many
-// stay free beside that.
+// spare is how many bytes are reserved in addition for the other files that the store writes for a package, and how
+// many stay free beside that.
 const spare = 512 << 10
 
 // Expect implements [sources.Stage]. It also tells the observer.

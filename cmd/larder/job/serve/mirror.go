@@ -123,8 +123,8 @@ func (u *upstream) arrived(id sources.PackageID) {
 	delete(u.coming, id)
 }
 
-// relieve removes interrupted downloads, and packages if the mirror has a limit, after there was no space on the disk for
-// an archive. It reports whether there may be now.
+// relieve removes interrupted downloads, and packages if the mirror has a limit, after there was no space on the disk
+// for an archive. It reports whether there may be now.
 func (u *upstream) relieve(ctx context.Context, in *builder.Builder, err error) bool {
 	full, ok := errors.AsType[*disk.FullError](err)
 	if !ok || full.Need <= 0 {
@@ -156,7 +156,8 @@ func (u *upstream) relieve(ctx context.Context, in *builder.Builder, err error) 
 }
 
 // plan selects the packages that were not served for the longest time, until the mirror with all that arrives is within
-// its limit, and at least so many bytes are selected. It returns how many bytes are lacking because other packages stay.
+// its limit, and at least so many bytes are selected. It returns how many bytes are lacking, because other packages
+// stay.
 func (u *upstream) plan(
 	ctx context.Context, in *builder.Builder, least int64,
 ) (p *builder.Plan, lacks int64, err error) {
