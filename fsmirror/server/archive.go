@@ -37,9 +37,6 @@ func (x *exchange) archive() error {
 	x.archiveHeaders()
 	x.w.Header().Set("ETag", tag([]byte(disk.Print(f.Name(), info)))) // an archive is replaced, and never changed
 	http.ServeContent(x.w, x.r, "", info.ModTime(), f)
-	if x.w.status == http.StatusOK && x.w.bytes == info.Size() {
-		x.served.Package = &x.id
-	}
 	return nil
 }
 
@@ -96,9 +93,7 @@ func (x *exchange) await() (*os.File, fs.FileInfo, error) {
 		x.archiveHeaders()
 		x.w.Header().Set("Content-Length", strconv.FormatInt(size, 10))
 		x.w.WriteHeader(http.StatusOK)
-		if _, err = io.Copy(x.w, from); err == nil {
-			x.served.Package = &x.id
-		}
+		_, err = io.Copy(x.w, from)
 	}
 	return nil, nil, ofUpstream(err)
 }

@@ -129,7 +129,7 @@ func (r *reader) Read(p []byte) (int, error) {
 	case n > 0:
 		err = nil
 	case errors.Is(err, io.EOF): // another program has shortened the file
-		err = io.ErrUnexpectedEOF
+		err = &fs.PathError{Op: "read", Path: r.file.Name(), Err: io.ErrUnexpectedEOF}
 	}
 	return n, err
 }

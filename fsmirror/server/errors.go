@@ -89,13 +89,9 @@ func unusable(err error, told string) error {
 	return &refusal{http.StatusServiceUnavailable, told, err}
 }
 
-// fail answers with an error, and nothing else does except [http.ServeContent]. If the answer has begun, it ends the
-// connection, so that the client notices.
+// fail answers with an error, and nothing else does except [http.ServeContent].
 func (x *exchange) fail(err error) {
-	x.served.Error, x.served.Fetched = sources.Text(err), false
-	if x.w.status != 0 {
-		panic(http.ErrAbortHandler)
-	}
+	x.served.Fetched = false
 	status, told := x.reply(err)
 	h := x.w.Header()
 	for _, name := range []string{

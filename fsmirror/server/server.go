@@ -105,12 +105,28 @@ type Served struct {
 	Fetched      bool      `json:"fetched,omitempty"`       // the archive was fetched for this request or another one
 	Stale        bool      `json:"stale,omitempty"`         // upstream did not answer
 	StaleSeconds int64     `json:"stale_seconds,omitempty"` // age of the answer, if it is known
+	Cut          Cut       `json:"cut,omitempty"`           // what cut off the answer, whatever its status
 	Error        string    `json:"error,omitempty"`         // why the request failed, or what is damaged
 
 	Kind    string             `json:"-"` // what was requested, such as "archive"
 	Took    time.Duration      `json:"-"`
 	Package *sources.PackageID `json:"-"` // of an archive that was sent completely; otherwise nil
 }
+
+// A Cut is what cut off an answer. It is empty for a complete one.
+type Cut string
+
+// What cuts off answers. The causes of the contexts of requests tell the second and the third.
+const (
+	CutByClient   Cut = "client"   // it has disconnected
+	CutForOthers  Cut = "slow"     // it took nothing, and others needed the room: [os.ErrDeadlineExceeded]
+	CutByServer   Cut = "server"   // it has ended: [http.ErrServerClosed]
+	CutByUpstream Cut = "upstream" // it failed while the archive arrived
+	CutByMirror   Cut = "mirror"   // its file could not be read, or stored
+)
+
+// Cuts are all that cuts off answers.
+var Cuts = []Cut{CutByClient, CutForOthers, CutByServer, CutByUpstream, CutByMirror}
 
 // A Server serves a mirror. It is an [http.Handler].
 type Server struct {
@@ -200,14 +216,15 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		Method: r.Method[:min(len(r.Method), mostMethod)], Path: path,
 	}
 	begun := time.Now()
-	defer func() { // also if the answer is cut off
-		x.served.Took, x.served.Status, x.served.Bytes = time.Since(begun), x.w.status, x.w.bytes
-		x.served.Milliseconds = x.served.Took.Milliseconds()
-		if s.opts.Report != nil {
-			s.opts.Report(x.served)
-		}
-	}()
-	x.answer()
+	x.end(x.answer())
+	x.served.Took, x.served.Status, x.served.Bytes = time.Since(begun), x.w.status, x.w.bytes
+	x.served.Milliseconds = x.served.Took.Milliseconds()
+	if s.opts.Report != nil {
+		s.opts.Report(x.served)
+	}
+	if x.served.Cut != "" {
+		panic(http.ErrAbortHandler) // so that the client notices
+	}
 }
 
 // mostMethod is how many bytes of a method the log has.
@@ -226,8 +243,8 @@ type exchange struct {
 // bodyTime is how long the server waits for the body of a request, so that the client can read the answer.
 const bodyTime = 5 * time.Second
 
-// answer answers the request.
-func (x *exchange) answer() {
+// answer answers the request. It returns why an answer that has begun must end.
+func (x *exchange) answer() error {
 	x.w.Header().Set("X-Content-Type-Options", "nosniff")
 	if x.r.ContentLength != 0 { // the body is not read
 		x.w.Header().Set("Connection", "close")
@@ -238,7 +255,36 @@ func (x *exchange) answer() {
 		err = x.respond()
 	}
 	if err != nil {
+		x.served.Error = sources.Text(err)
+	}
+	if err != nil && x.w.status == 0 {
 		x.fail(err)
+		return nil
+	}
+	return err
+}
+
+// end ends the answer, which is cut off if it is not complete.
+func (x *exchange) end(err error) {
+	complete := x.w.finish(x.r.Method)
+	refused, failed := errors.AsType[*refusal](err)
+	cause := context.Cause(x.r.Context())
+	switch {
+	case complete && err == nil:
+		if x.kind == archive && x.w.status == http.StatusOK && x.r.Method == http.MethodGet {
+			x.served.Package = &x.id
+		}
+		return
+	case errors.Is(cause, http.ErrServerClosed), cause == nil && errors.Is(err, context.Canceled):
+		x.served.Cut, x.served.Error = CutByServer, "the server has ended"
+	case errors.Is(cause, os.ErrDeadlineExceeded):
+		x.served.Cut, x.served.Error = CutForOthers, "the client took nothing, and others needed the room"
+	case x.w.err != nil, cause != nil:
+		x.served.Cut, x.served.Error = CutByClient, "the client has disconnected"
+	case failed && refused.status != http.StatusServiceUnavailable:
+		x.served.Cut = CutByUpstream
+	default:
+		x.served.Cut, x.served.Error = CutByMirror, cmp.Or(x.served.Error, "the file could not be read to its end")
 	}
 }
 
@@ -297,6 +343,7 @@ func (x *exchange) health() error {
 	}
 	x.w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	x.w.Header().Set("Cache-Control", "no-store")
+	x.w.Header().Set("Content-Length", "3")
 	_, _ = x.w.Write([]byte("ok\n")) // the client may be gone
 	return nil
 }

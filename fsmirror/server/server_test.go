@@ -280,6 +280,49 @@ func TestReports(t *testing.T) {
 	}
 }
 
+// An answer that is cut off is reported with what cut it off, over both protocols.
+func TestCutAnswers(t *testing.T) {
+	const size = 32 << 20 // more than the system takes
+	down := errors.New("down")
+	for want, cut := range map[server.Cut]func(u *fakeUpstream, to *server.Arrival, path string, r *http.Response) error{
+		"": func(*fakeUpstream, *server.Arrival, string, *http.Response) error { return nil },
+		server.CutByClient: func(_ *fakeUpstream, _ *server.Arrival, _ string, r *http.Response) error {
+			return r.Body.Close()
+		},
+		server.CutByUpstream: func(*fakeUpstream, *server.Arrival, string, *http.Response) error { return down },
+		server.CutByMirror: func(_ *fakeUpstream, _ *server.Arrival, path string, _ *http.Response) error {
+			return os.Truncate(path, 500_000)
+		},
+	} {
+		for _, http2 := range []bool{false, true} {
+			served, answered := make(chan server.Served, 1), make(chan *http.Response, 1)
+			u := &fakeUpstream{archive: randomArchive(size), size: size}
+			u.fetch = func(u *fakeUpstream, to *server.Arrival, path string) error {
+				sourcetest.Check(t, u.write(to, path, 0, 1<<20))
+				if err := cut(u, to, path, <-answered); err != nil {
+					return err
+				}
+				return u.write(to, path, 1<<20, size)
+			}
+			u.dir = t.TempDir()
+			s := server.New(t.Context(), u.dir, server.Options{Upstream: u, Report: func(s server.Served) { served <- s }})
+			web := httptest.NewUnstartedServer(s)
+			web.EnableHTTP2 = http2
+			web.StartTLS()
+			r := sourcetest.Must(web.Client().Get(web.URL + archivePath))(t)
+			answered <- r
+			n, err := io.Copy(io.Discard, r.Body)
+			is := <-served
+			sourcetest.Equal(t, is.Cut, want, fmt.Sprintf("cut, over %s, with the error %q", r.Proto, is.Error))
+			sourcetest.Expect(t, (is.Package != nil) == (want == "") && (is.Error != "") == (want != "") && is.Status == 200, "%+v", is)
+			sourcetest.Expect(t, (err == nil && n == size) == (want == ""), "%q: the client has %d bytes, and the error %v", want, n, err)
+			r.Body.Close()
+			web.Close()
+			s.End()
+		}
+	}
+}
+
 // While upstream fails, what it had not published before is not certainly missing.
 func TestMissingIsCertain(t *testing.T) {
 	u := &fakeUpstream{}

@@ -1,7 +1,9 @@
 package server
 
 import (
+	"cmp"
 	"net/http"
+	"strconv"
 	"strings"
 )
 
@@ -11,7 +13,8 @@ type writer struct {
 	control *http.ResponseController
 	status  int
 	bytes   int64
-	private bool // no cache may give the answer to other clients
+	err     error // of sending to the client
+	private bool  // no cache may give the answer to other clients
 }
 
 // WriteHeader implements [http.ResponseWriter].
@@ -35,7 +38,18 @@ func (w *writer) Write(p []byte) (int, error) {
 	}
 	n, err := w.ResponseWriter.Write(p)
 	w.bytes += int64(n)
+	w.err = cmp.Or(w.err, err)
 	return n, err
+}
+
+// finish sends what has not been sent yet. It reports whether the client got all that the header promises.
+func (w *writer) finish(method string) bool {
+	size, err := strconv.ParseInt(w.Header().Get("Content-Length"), 10, 64)
+	if err == nil || w.bytes > 0 { // otherwise the header gets the size
+		w.err = cmp.Or(w.err, w.control.Flush())
+	}
+	bare := method == http.MethodHead || w.status == http.StatusNotModified
+	return w.err == nil && (bare || err != nil || w.bytes == size)
 }
 
 // Unwrap is for [http.ResponseController].

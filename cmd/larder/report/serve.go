@@ -85,6 +85,7 @@ func (o *Output) Evicted(gone []builder.Entry) {
 type ServeSum struct {
 	Requests int   `json:"requests"`
 	Failed   int   `json:"failed"` // answered with a status of 500 or more
+	Cut      int   `json:"cut"`    // answers that were not sent completely
 	Bytes    int64 `json:"bytes"`
 }
 
@@ -92,7 +93,10 @@ type ServeSum struct {
 func (s *ServeSum) Add(r server.Served) {
 	s.Requests++
 	s.Bytes += r.Bytes
-	if r.Status >= 500 {
+	switch {
+	case r.Cut != "":
+		s.Cut++
+	case r.Status >= 500:
 		s.Failed++
 	}
 }

@@ -38,7 +38,8 @@ func TestServeSum(t *testing.T) {
 	for _, status := range []int{200, 404, 500, 502} {
 		sum.Add(server.Served{Status: status, Bytes: 10})
 	}
-	sourcetest.Equal(t, sum, report.ServeSum{Requests: 4, Failed: 2, Bytes: 40})
+	sum.Add(server.Served{Status: 200, Cut: server.CutByClient})
+	sourcetest.Equal(t, sum, report.ServeSum{Requests: 5, Failed: 2, Cut: 1, Bytes: 40})
 }
 
 func TestEvicted(t *testing.T) {

@@ -33,6 +33,7 @@ type metric struct {
 var kinds = [][2]string{
 	{"larder_build_info", "gauge"},
 	{requests, "counter"}, {sentBytes, "counter"}, {duration, "histogram"}, {stale, "counter"}, {fetched, "counter"},
+	{cuts, "counter"},
 	{"larder_archives_arriving", "gauge"}, {"larder_upstream_answers", "gauge"}, {"larder_mirror_free_bytes", "gauge"},
 	{"process_start_time_seconds", "gauge"}, {"go_goroutines", "gauge"},
 	{"go_memstats_heap_alloc_bytes", "gauge"}, {"go_memstats_sys_bytes", "gauge"},
@@ -44,6 +45,7 @@ const (
 	duration  = "larder_request_duration_seconds"
 	stale     = "larder_stale_responses_total"
 	fetched   = "larder_archives_fetched_total"
+	cuts      = "larder_cut_answers_total"
 
 	stored, failed, noSpace = `{result="stored"}`, `{result="failed"}`, `{result="no_space"}`
 )
@@ -60,6 +62,9 @@ func New(version string) *Metrics {
 	m.add(fetched, failed, 0)
 	m.add(fetched, noSpace, 0)
 	m.add(stale, "", 0)
+	for _, cause := range server.Cuts {
+		m.add(cuts, causedBy(cause), 0)
+	}
 	return m
 }
 
@@ -76,6 +81,9 @@ func (m *Metrics) add(name, labels string, n float64) {
 	v.values[labels] += n
 }
 
+// causedBy returns the label of a cause.
+func causedBy(cause server.Cut) string { return fmt.Sprintf("{cause=%q}", cause) }
+
 // Watch adds what the server knows itself.
 func (m *Metrics) Watch(s *server.Server) {
 	m.mu.Lock()
@@ -87,7 +95,12 @@ func (m *Metrics) Watch(s *server.Server) {
 func (m *Metrics) Count(r server.Served) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.add(requests, fmt.Sprintf("{kind=%q,status=\"%d\"}", r.Kind, r.Status), 1)
+	status := fmt.Sprint(r.Status)
+	if r.Cut != "" {
+		status = "cut"
+		m.add(cuts, causedBy(r.Cut), 1)
+	}
+	m.add(requests, fmt.Sprintf("{kind=%q,status=%q}", r.Kind, status), 1)
 	kind := fmt.Sprintf("{kind=%q}", r.Kind)
 	m.add(sentBytes, kind, float64(r.Bytes))
 	for _, bound := range durations {
@@ -140,7 +153,9 @@ func (m *Metrics) measure() {
 func (m *Metrics) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
 	w.Header().Set("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
 	w.Header().Set("Cache-Control", "no-store")
-	_, _ = w.Write(m.text()) // the client may be gone
+	text := m.text()
+	w.Header().Set("Content-Length", strconv.Itoa(len(text)))
+	_, _ = w.Write(text) // the client may be gone
 }
 
 func (m *Metrics) text() []byte {

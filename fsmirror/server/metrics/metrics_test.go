@@ -19,6 +19,7 @@ func TestMetrics(t *testing.T) {
 	m.Count(server.Served{Kind: "archive", Status: 200, Bytes: 700, Took: 2 * time.Second})
 	m.Count(server.Served{Kind: "archive", Status: 200, Bytes: 300, Took: time.Hour})
 	m.Count(server.Served{Kind: "index", Status: 502, Stale: true})
+	m.Count(server.Served{Kind: "archive", Status: 200, Cut: server.CutByUpstream})
 	m.Fetched(nil)
 	m.Fetched(fmt.Errorf("fetching: %w", server.ErrTooLarge))
 	m.Fetched(errors.New("failed"))
@@ -30,11 +31,14 @@ func TestMetrics(t *testing.T) {
 		`larder_build_info{version="1.2.3"} 1`,
 		`larder_requests_total{kind="archive",status="200"} 2`,
 		`larder_requests_total{kind="index",status="502"} 1`,
+		`larder_requests_total{kind="archive",status="cut"} 1`,
+		`larder_cut_answers_total{cause="upstream"} 1`,
+		`larder_cut_answers_total{cause="slow"} 0`,
 		`larder_response_bytes_total{kind="archive"} 1000`,
-		`larder_request_duration_seconds_bucket{kind="archive",le="1"} 0`,
-		`larder_request_duration_seconds_bucket{kind="archive",le="10"} 1`,
-		`larder_request_duration_seconds_bucket{kind="archive",le="+Inf"} 2`,
-		`larder_request_duration_seconds_count{kind="archive"} 2`,
+		`larder_request_duration_seconds_bucket{kind="archive",le="1"} 1`,
+		`larder_request_duration_seconds_bucket{kind="archive",le="10"} 2`,
+		`larder_request_duration_seconds_bucket{kind="archive",le="+Inf"} 3`,
+		`larder_request_duration_seconds_count{kind="archive"} 3`,
 		`larder_stale_responses_total 1`,
 		`larder_archives_fetched_total{result="stored"} 1`,
 		`larder_archives_fetched_total{result="failed"} 2`,
