@@ -321,6 +321,6 @@ func TestAuthoritiesOfServersThatStartTogether(t *testing.T) {
 
 // A client that doesn't finish its headers loses its connection.
 func TestServerHasLimits(t *testing.T) {
-	s := NewServer(http.NotFoundHandler(), nil, func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return nil, errors.New("none") })
+	s := NewServer(http.NotFoundHandler(), nil, func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return nil, errors.New("none") }).web
 	sourcetest.Expect(t, s.ReadHeaderTimeout > 0 && s.IdleTimeout > 0 && s.MaxHeaderBytes > 0 && s.TLSConfig.MinVersion == tls.VersionTLS12, "%+v", s)
 }

@@ -96,25 +96,53 @@ func Local(l net.Listener) bool {
 	return err == nil && addr.Addr().IsLoopback()
 }
 
-// NewServer returns an HTTP server for a handler that reads no bodies. Client returns the address of the client that
+// A Server serves HTTP for a handler, within limits.
+type Server struct {
+	limits
+	web *http.Server
+	end context.CancelCauseFunc
+}
+
+// NewServer returns a server for a handler that reads no bodies. Client returns the address of the client that
 // made a request. Certificate is nil for plain HTTP.
 func NewServer(
 	h http.Handler, client func(*http.Request) string,
 	certificate func(*tls.ClientHelloInfo) (*tls.Certificate, error),
-) *http.Server {
-	l := &limits{handler: h, client: client, connections: newBudget(mostConnections), requests: newBudget(mostRequests)}
-	s := &http.Server{
-		Handler: l, ConnState: l.changed, ReadHeaderTimeout: headerTime, IdleTimeout: idleTime, MaxHeaderBytes: mostHeader,
-		HTTP2: &http.HTTP2Config{
+) *Server {
+	s := &Server{limits: limits{handler: h, client: client}}
+	s.connections, s.requests = newBudget(mostConnections), newBudget(mostRequests)
+	base, end := context.WithCancelCause(context.Background())
+	s.end = end
+	s.web = &http.Server{
+		Handler: &s.limits, ReadHeaderTimeout: headerTime, IdleTimeout: idleTime, MaxHeaderBytes: mostHeader,
+		BaseContext: func(net.Listener) context.Context { return base }, ConnContext: contextOf,
+		HTTP2: &http.HTTP2Config{ // without pings: their answers wait behind what a slow client has not taken
 			MaxConcurrentStreams: mostStreams, MaxReadFrameSize: leastFrame,
 			MaxReceiveBufferPerConnection: leastWindow, MaxReceiveBufferPerStream: mostBody,
-			SendPingTimeout: idleTime / 4, PingTimeout: headerTime, WriteByteTimeout: stallTime,
 		},
 	}
 	if certificate != nil {
-		s.TLSConfig = &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: certificate}
+		s.web.TLSConfig = &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: certificate}
 	}
 	return s
+}
+
+// Serve serves the connections of a listener. It returns when the listener fails or the server ends.
+func (s *Server) Serve(l net.Listener) error {
+	l = listener{l, &s.connections}
+	if s.web.TLSConfig == nil {
+		return s.web.Serve(l)
+	}
+	return s.web.ServeTLS(l, "", "")
+}
+
+// End ends the server. Clients may receive answers until ctx is done. Then these are cut off, and the cause of the
+// contexts of their requests is [http.ErrServerClosed].
+func (s *Server) End(ctx context.Context) {
+	if s.web.Shutdown(ctx) != nil {
+		s.end(http.ErrServerClosed)
+		_ = s.web.Close() // the listeners are closed already
+	}
 }
 
 // The smallest values that HTTP/2 allows, in bytes.

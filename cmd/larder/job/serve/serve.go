@@ -79,11 +79,7 @@ func Serve(ctx context.Context, s *site.Site, request ServeRequest) error {
 	web := endpoint.NewServer(served.handler, served.handler.Client, served.certificate)
 	failed := make(chan error, len(listeners))
 	for _, l := range listeners {
-		if served.certificate != nil {
-			go func() { failed <- web.ServeTLS(l, "", "") }()
-		} else {
-			go func() { failed <- web.Serve(l) }()
-		}
+		go func() { failed <- web.Serve(l) }()
 	}
 	s.Output.Serving(report.Serving{
 		Mirror: served.dir, URL: served.url(listeners), Addresses: addresses(listeners),
@@ -95,9 +91,7 @@ func Serve(ctx context.Context, s *site.Site, request ServeRequest) error {
 	}
 	ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), shutdownTime)
 	defer cancel()
-	if web.Shutdown(ending) != nil {
-		_ = web.Close() // the listeners are closed already
-	}
+	web.End(ending)
 	endFetches()
 	served.handler.End()
 	served.counting.Lock()
