@@ -145,10 +145,10 @@ func (x *exchange) release() error {
 	})
 }
 
-// A bodyKey is the name of a document, and the time at which it is made.
+// A bodyKey is the name of a document, the token whose name its URLs contain, and the time at which it is made.
 type bodyKey struct {
-	name string
-	at   time.Time
+	name, token string
+	at          time.Time
 }
 
 // A body is a document as clients get it.
@@ -171,7 +171,7 @@ type builder func(context.Context) (document any, stale time.Duration, err error
 // json answers with a JSON document. Many clients request the same one at the same time, so it is made once a second.
 // Names without a document take no memory.
 func (x *exchange) json(build builder) error {
-	key := bodyKey{string(x.host) + x.r.URL.Path, x.opts.Now().Truncate(bodyFor)}
+	key := bodyKey{string(x.host) + x.r.URL.Path, x.served.Token, x.opts.Now().Truncate(bodyFor)}
 	b, err := x.bodies.Get(x.r.Context(), key, func() (b body, err error) {
 		value, stale, err := build(x.r.Context())
 		if err == nil {

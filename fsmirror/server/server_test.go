@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"context"
 	"crypto/rand"
+	"crypto/sha256"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -20,6 +22,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/larder-cli/larder/fsmirror"
 	"github.com/larder-cli/larder/fsmirror/server"
 	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/fetch"
@@ -320,6 +323,43 @@ func TestCutAnswers(t *testing.T) {
 			web.Close()
 			s.End()
 		}
+	}
+}
+
+// The URL of an archive is for the client that requested its document, as long as the client has its token.
+func TestURLsOfTokens(t *testing.T) {
+	served := make(chan server.Served, 1)
+	tokens := server.Tokens{"one": sha256.Sum256([]byte("1")), "two": sha256.Sum256([]byte("2"))}
+	u := &fakeUpstream{archive: randomArchive(100), fetch: func(u *fakeUpstream, to *server.Arrival, path string) error {
+		return u.write(to, path, 0, 100)
+	}}
+	web := newServer(t, u, server.Options{
+		Tokens: func() server.Tokens { return tokens }, Report: func(s server.Served) { served <- s },
+	})
+	ask := func(path, token string, status int) (name string, body []byte) {
+		t.Helper()
+		request := sourcetest.Must(http.NewRequestWithContext(t.Context(), http.MethodGet, web.URL+path, nil))(t)
+		if token != "" {
+			request.Header.Set("Authorization", "Bearer "+token)
+		}
+		r := sourcetest.Must(http.DefaultClient.Do(request))(t)
+		defer r.Body.Close()
+		sourcetest.Equal(t, r.StatusCode, status, path)
+		body = sourcetest.Must(io.ReadAll(r.Body))(t)
+		return (<-served).Token, body
+	}
+	urls := map[string]string{}
+	for token, name := range map[string]string{"1": "one", "2": "two"} {
+		var version fsmirror.Document
+		_, body := ask("/"+home+"/1.0.0.json", token, http.StatusOK)
+		sourcetest.Check(t, json.Unmarshal(body, &version))
+		urls[name] = "/" + home + "/" + version.Archives["linux_amd64"].URL
+		got, _ := ask(urls[name], "", http.StatusOK)
+		sourcetest.Equal(t, got, name, "name of the token, of an archive")
+	}
+	tokens = server.Tokens{"two": sha256.Sum256([]byte("new"))}
+	for _, url := range urls {
+		ask(url, "", http.StatusForbidden)
 	}
 }
 

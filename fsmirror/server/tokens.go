@@ -93,7 +93,8 @@ func (x *exchange) admit() error {
 	}
 	x.w.private = true
 	if (x.kind == archive || x.kind == proof || x.kind == sums) && x.r.URL.Query().Has("signature") {
-		if x.validURL() {
+		if name, ok := x.validURL(); ok {
+			x.served.Token = name
 			return nil
 		}
 		if x.r.Header.Get("Authorization") == "" { // a token suffices
@@ -118,27 +119,33 @@ func (x *exchange) admit() error {
 	return nil
 }
 
-// signature returns the query of a URL of this server, with which the URL suffices, where a token is required.
+// signature returns the query of a URL of this server, with which the URL suffices, where a token is required. It is
+// for the client that made the request.
 func (x *exchange) signature(path string) string {
 	if x.opts.Tokens == nil {
 		return ""
 	}
 	until := strconv.FormatInt(x.opts.Now().Add(goodFor).Truncate(time.Minute).Unix(), 10)
-	return "?" + url.Values{"expires": {until}, "signature": {x.sign(path, until)}}.Encode()
+	name := x.served.Token
+	signed := x.sign(path, until, name, x.opts.Tokens()[name])
+	return "?" + url.Values{"client": {name}, "expires": {until}, "signature": {signed}}.Encode()
 }
 
-// sign returns the signature of a URL that is valid until a time.
-func (x *exchange) sign(path, until string) string {
-	return x.opts.Key.Derive("URL of larder serve: " + until + " " + string(x.host) + path)
+// sign returns the signature of a URL that is valid until a time, for the client with a token. Only the path may
+// contain spaces.
+func (x *exchange) sign(path, until, name string, token [sha256.Size]byte) string {
+	return x.opts.Key.Derive(fmt.Sprintf("URL of larder serve: %s %s %x %s%s", until, name, token, x.host, path))
 }
 
-// validURL reports whether the URL has a valid signature that has not expired.
-func (x *exchange) validURL() bool {
+// validURL reports whether the URL has a valid signature that has not expired, and returns the name of the token, which
+// must still be valid.
+func (x *exchange) validURL() (name string, ok bool) {
 	query := x.r.URL.Query()
-	until := query.Get("expires")
+	until, name := query.Get("expires"), query.Get("client")
 	seconds, err := strconv.ParseInt(until, 10, 64)
-	valid := hmac.Equal([]byte(query.Get("signature")), []byte(x.sign(x.r.URL.Path, until)))
-	return err == nil && valid && x.opts.Now().Before(time.Unix(seconds, 0))
+	token, known := x.opts.Tokens()[name]
+	valid := hmac.Equal([]byte(query.Get("signature")), []byte(x.sign(x.r.URL.Path, until, name, token)))
+	return name, err == nil && known && valid && x.opts.Now().Before(time.Unix(seconds, 0))
 }
 
 // Client returns the address of the client that made a request.
