@@ -127,8 +127,10 @@ func (s *schema) object(old *schema, kind string, variants [][]member) *schema {
 		return slices.Index(append(slices.Clone(old.Properties.names), m.name), m.name)
 	}
 	slices.SortStableFunc(all, func(a, b member) int { return place(a) - place(b) })
-	if of := old.Properties.of["module"]; of != nil && kind != "" {
-		o.Properties.set("module", of)
+	for _, name := range []string{"time", "level", "request", "module"} { // the log of larder serve has three of them
+		if of := old.Properties.of[name]; of != nil && kind != "" {
+			o.Properties.set(name, of)
+		}
 	}
 	for _, m := range all {
 		if o.Properties.of[m.name] != nil {

@@ -92,7 +92,7 @@ func perform(ts *testscript.TestScript, text string) string {
 
 var (
 	rates      = regexp.MustCompile(` \([0-9.]+ [kMG]?B/s\)|[0-9.]+ [kMG]?B/s$|\b127\.0\.0\.1:\d+\b`)
-	times      = regexp.MustCompile(`\b[0-9.]+m?s\b|\b\d{4}-?\d\d-?\d\d(T[0-9.]+Z| \d\d:\d\d)?\b`)
+	times      = regexp.MustCompile(`\b[0-9.]+m?s\b|\b\d{4}-?\d\d-?\d\d(T[0-9.:]+Z| \d\d:\d\d)?\b`)
 	ofEngine   = regexp.MustCompile(`^(\w+=\S+ )*(larder exec .*-- .*)?\b(terraform|tofu) `)
 	unprompted = regexp.MustCompile(`^    (larder|terraform|tofu) [^{]*$`)
 	unseen     = regexp.MustCompile(`^<!-- \$ (.*) -->$`)

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -34,6 +35,7 @@ func (x *exchange) archive() error {
 		return err
 	}
 	defer f.Close()
+	x.served.From = cmp.Or(x.served.From, FromMirror)
 	x.archiveHeaders()
 	x.w.Header().Set("ETag", tag([]byte(disk.Print(f.Name(), info)))) // an archive is replaced, and never changed
 	http.ServeContent(x.w, x.r, "", info.ModTime(), f)
@@ -48,7 +50,9 @@ func (x *exchange) openAllowed() (*os.File, fs.FileInfo, error) {
 	}
 	_, err = x.allowed(x.r.Context(), x.id.Version)
 	if err == nil {
-		err = x.opts.Rules.Check(x.r.Context(), x.id, f, info, stated)
+		var proved sources.Report
+		proved, err = x.opts.Rules.Check(x.r.Context(), x.id, f, info, stated)
+		x.served.Report = &proved
 	}
 	if err != nil {
 		f.Close()
@@ -84,7 +88,9 @@ func (x *exchange) await() (*os.File, fs.FileInfo, error) {
 	x.served.Fetched = true
 	asked := x.r.Header.Get("Range")
 	part := asked != "" && !strings.HasPrefix(asked, "bytes=0-") // Larder asks for the beginning, and takes all
-	from, size, err := x.fetch(x.id).reader(ctx, part)
+	arrival := x.fetch()
+	from, size, err := arrival.reader(ctx, part)
+	x.served.From = arrival.source()
 	if err == nil && from == nil {
 		return x.openAllowed()
 	}
@@ -93,7 +99,9 @@ func (x *exchange) await() (*os.File, fs.FileInfo, error) {
 		x.archiveHeaders()
 		x.w.Header().Set("Content-Length", strconv.FormatInt(size, 10))
 		x.w.WriteHeader(http.StatusOK)
-		_, err = io.Copy(x.w, from)
+		if _, err = io.Copy(x.w, from); err == nil {
+			x.served.Report = &arrival.proved
+		}
 	}
 	return nil, nil, ofUpstream(err)
 }
@@ -103,21 +111,22 @@ const mostFetch = 2 * time.Hour
 
 // fetch returns the arrival of an archive. It begins one unless the archive arrives already. It doesn't depend on the
 // client that asked first.
-func (s *Server) fetch(id sources.PackageID) *Arrival {
+func (x *exchange) fetch() *Arrival {
+	s, id := x.Server, x.id
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	a := s.arriving[id]
 	if a == nil {
-		a = newArrival()
+		a = newArrival(x.served.Request)
 		s.arriving[id] = a
 		s.fetches.Go(func() {
 			ctx, cancel := context.WithTimeout(s.ends, mostFetch)
 			defer cancel()
-			err := s.opts.Upstream.Fetch(ctx, id, a)
+			proved, err := s.opts.Upstream.Fetch(ctx, id, a)
 			s.mu.Lock()
 			delete(s.arriving, id) // before clients learn of a failure, so that they can try again
 			s.mu.Unlock()
-			a.end(err)
+			a.end(proved, err)
 		})
 	}
 	return a

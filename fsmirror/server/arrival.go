@@ -14,10 +14,14 @@ import (
 
 // An Arrival is an archive that is being fetched into the mirror, for all clients that wait for it.
 type Arrival struct {
+	Request int64 // number of the request that began it
+
 	mu       sync.Mutex
 	changed  chan struct{} // closed and replaced by each change
 	now      sources.Arriving
+	from     string // see Begin
 	ended    bool
+	proved   sources.Report // once it has ended
 	err      error
 	restarts int
 }
@@ -28,7 +32,9 @@ const heldBack = 64 << 10
 
 var errRestarted = errors.New("the download began again")
 
-func newArrival() *Arrival { return &Arrival{changed: make(chan struct{})} }
+func newArrival(request int64) *Arrival {
+	return &Arrival{Request: request, changed: make(chan struct{})}
+}
 
 // change changes the arrival and wakes those who wait.
 func (a *Arrival) change(do func()) {
@@ -50,9 +56,20 @@ func (a *Arrival) Observe(now sources.Arriving) error {
 	return nil
 }
 
-// end says that the archive is in the mirror, or why it isn't.
-func (a *Arrival) end(err error) {
-	a.change(func() { a.ended, a.err = true, err })
+// Begin notes the source from which the archive is fetched.
+func (a *Arrival) Begin(source string) {
+	a.change(func() { a.from = source })
+}
+
+func (a *Arrival) source() string {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.from
+}
+
+// end says that the archive is in the mirror, with what is proved about it, or why it isn't.
+func (a *Arrival) end(proved sources.Report, err error) {
+	a.change(func() { a.ended, a.proved, a.err = true, proved, err })
 }
 
 // await returns once ready returns true, or an error. It calls it with the lock, now and after each change.

@@ -401,8 +401,8 @@ func (forbidding) Allowed(_ context.Context, _ sources.Provider, versions []sour
 	return left, nil
 }
 
-func (forbidding) Check(context.Context, sources.PackageID, *os.File, fs.FileInfo, []sources.Hash) error {
-	return nil
+func (forbidding) Check(context.Context, sources.PackageID, *os.File, fs.FileInfo, []sources.Hash) (r sources.Report, err error) {
+	return r, nil
 }
 
 const habitZip = "/" + home + "/terraform-provider-widget_1.0.0_linux_amd64.zip"

@@ -161,14 +161,14 @@ func TestMemoryOfVersions(t *testing.T) {
 func TestShortenedArrival(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "partial")
 	sourcetest.Check(t, os.WriteFile(path, []byte("a"), 0o644))
-	a := newArrival()
+	a := newArrival(1)
 	sourcetest.Check(t, a.Observe(sources.Arriving{Path: path, Done: heldBack + 2, Size: heldBack + 3}))
 	r, _, err := a.reader(t.Context(), false)
 	sourcetest.Check(t, err)
 	defer r.Close()
 	_, err = io.ReadAll(r)
 	sourcetest.ErrorIs(t, err, io.ErrUnexpectedEOF)
-	a.end(err)
+	a.end(sources.Report{}, err)
 }
 
 // Each path has one meaning, and each file one path.

@@ -19,6 +19,7 @@ import (
 	"os"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/larder-cli/larder/sources"
@@ -37,8 +38,8 @@ type Upstream interface {
 	Archives(ctx context.Context, r sources.Release) (Offer, error)
 
 	// Fetch verifies an archive and adds it to the mirror. It tells the arrival what has arrived as soon as everything
-	// was verified that can be before the whole archive is there.
-	Fetch(ctx context.Context, id sources.PackageID, to *Arrival) error
+	// was verified that can be before the whole archive is there. It returns what the verification proved.
+	Fetch(ctx context.Context, id sources.PackageID, to *Arrival) (sources.Report, error)
 }
 
 // An Offer is what upstream has of a version.
@@ -67,8 +68,10 @@ type Rules interface {
 	Allowed(ctx context.Context, p sources.Provider, versions []sources.Version) ([]sources.Version, error)
 
 	// Check returns an error if the archive of a package, which is open, is not allowed. The error is a [DamagedError] if
-	// it is not what was stored, or has none of the stated hashes.
-	Check(ctx context.Context, id sources.PackageID, f *os.File, info fs.FileInfo, stated []sources.Hash) error
+	// it is not what was stored, or has none of the stated hashes. Check returns what is proved about the archive.
+	Check(
+		ctx context.Context, id sources.PackageID, f *os.File, info fs.FileInfo, stated []sources.Hash,
+	) (sources.Report, error)
 }
 
 // Options configure a Server.
@@ -93,7 +96,8 @@ type Options struct {
 
 // Served describes a request that was answered, as the access log has it.
 type Served struct {
-	Time         time.Time `json:"time"`
+	Request      int64     `json:"-"`               // its number in this run
+	Time         time.Time `json:"-"`               // when it came
 	Client       string    `json:"client"`          // its address
 	Token        string    `json:"token,omitempty"` // name of the client's token
 	Method       string    `json:"method"`
@@ -103,6 +107,7 @@ type Served struct {
 	Milliseconds int64     `json:"milliseconds"`
 	Agent        string    `json:"agent,omitempty"`
 	Fetched      bool      `json:"fetched,omitempty"`       // the archive was fetched for this request or another one
+	From         string    `json:"from,omitempty"`          // source of a fetched archive, otherwise [FromMirror]
 	Stale        bool      `json:"stale,omitempty"`         // upstream did not answer
 	StaleSeconds int64     `json:"stale_seconds,omitempty"` // age of the answer, if it is known
 	Cut          Cut       `json:"cut,omitempty"`           // what cut off the answer, whatever its status
@@ -110,8 +115,15 @@ type Served struct {
 
 	Kind    string             `json:"-"` // what was requested, such as "archive"
 	Took    time.Duration      `json:"-"`
-	Package *sources.PackageID `json:"-"` // of an archive that was sent completely; otherwise nil
+	Package *sources.PackageID `json:"-"` // of an archive that was sent, as far as it was; otherwise nil
+	Report  *sources.Report    `json:"-"` // what is proved about the package; nil if that isn't known yet
 }
+
+// FromMirror is where an archive is from that the mirror had.
+const FromMirror = "mirror"
+
+// Complete reports whether the client got the whole archive.
+func (s Served) Complete() bool { return s.Package != nil && s.Status == http.StatusOK && s.Cut == "" }
 
 // A Cut is what cut off an answer. It is empty for a complete one.
 type Cut string
@@ -138,6 +150,7 @@ type Server struct {
 	releases *memory[sources.Release, Offer]
 	bodies   sources.Memo[bodyKey, body]
 
+	number   atomic.Int64 // of requests
 	mu       sync.Mutex
 	arriving map[sources.PackageID]*Arrival
 	fetches  sync.WaitGroup
@@ -212,7 +225,8 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		path = path[:mostPath] + "…"
 	}
 	x.served = Served{
-		Time: s.opts.Now().UTC().Truncate(time.Millisecond), Kind: string(x.kind), Client: s.Client(r), Agent: r.UserAgent(),
+		Request: s.number.Add(1), Time: s.opts.Now().UTC().Truncate(time.Millisecond),
+		Kind: string(x.kind), Client: s.Client(r), Agent: r.UserAgent(),
 		Method: r.Method[:min(len(r.Method), mostMethod)], Path: path,
 	}
 	begun := time.Now()
@@ -267,13 +281,14 @@ func (x *exchange) answer() error {
 // end ends the answer, which is cut off if it is not complete.
 func (x *exchange) end(err error) {
 	complete := x.w.finish(x.r.Method)
+	sent := x.w.status == http.StatusOK || x.w.status == http.StatusPartialContent
+	if x.kind == archive && x.r.Method == http.MethodGet && sent {
+		x.served.Package = &x.id
+	}
 	refused, failed := errors.AsType[*refusal](err)
 	cause := context.Cause(x.r.Context())
 	switch {
 	case complete && err == nil:
-		if x.kind == archive && x.w.status == http.StatusOK && x.r.Method == http.MethodGet {
-			x.served.Package = &x.id
-		}
 		return
 	case errors.Is(cause, http.ErrServerClosed), cause == nil && errors.Is(err, context.Canceled):
 		x.served.Cut, x.served.Error = CutByServer, "the server has ended"

@@ -53,7 +53,12 @@ func (u *fakeUpstream) Archives(context.Context, sources.Release) (server.Offer,
 	return server.Offer{Archives: map[sources.Platform][]sources.Hash{{OS: "linux", Arch: "amd64"}: nil}}, errors.Join(u.err, u.errOffer)
 }
 
-func (u *fakeUpstream) Fetch(_ context.Context, _ sources.PackageID, to *server.Arrival) error {
+func (u *fakeUpstream) Fetch(_ context.Context, _ sources.PackageID, to *server.Arrival) (sources.Report, error) {
+	to.Begin("source")
+	return sources.Report{Verdict: sources.HashOnly}, u.store(to)
+}
+
+func (u *fakeUpstream) store(to *server.Arrival) error {
 	u.fetches.Add(1)
 	path := filepath.Join(u.dir, "partial")
 	if err := u.fetch(u, to, path); err != nil {
@@ -317,7 +322,7 @@ func TestCutAnswers(t *testing.T) {
 			n, err := io.Copy(io.Discard, r.Body)
 			is := <-served
 			sourcetest.Equal(t, is.Cut, want, fmt.Sprintf("cut, over %s, with the error %q", r.Proto, is.Error))
-			sourcetest.Expect(t, (is.Package != nil) == (want == "") && (is.Error != "") == (want != "") && is.Status == 200, "%+v", is)
+			sourcetest.Expect(t, is.Complete() == (want == "") && (is.Error != "") == (want != "") && is.Status == 200, "%+v", is)
 			sourcetest.Expect(t, (err == nil && n == size) == (want == ""), "%q: the client has %d bytes, and the error %v", want, n, err)
 			r.Body.Close()
 			web.Close()
@@ -495,8 +500,8 @@ func (r refusing) Allowed(_ context.Context, _ sources.Provider, versions []sour
 	return versions, r.allowed
 }
 
-func (r refusing) Check(context.Context, sources.PackageID, *os.File, fs.FileInfo, []sources.Hash) error {
-	return r.check
+func (r refusing) Check(context.Context, sources.PackageID, *os.File, fs.FileInfo, []sources.Hash) (none sources.Report, err error) {
+	return none, r.check
 }
 
 // Answers have constants and the client's own words, whatever fails.

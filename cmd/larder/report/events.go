@@ -23,10 +23,13 @@ func (o *Output) Event(e acquire.Event) {
 	case acquire.Chosen:
 		o.took.Store(int64(o.Elapsed()))
 	}
-	p := e.Package.Provider
+	p, detail := e.Package.Provider, o.Detail
+	if o.log && (e.Step == acquire.Fetching || e.Step == acquire.Stored) {
+		detail = o.Say
+	}
 	switch e.Step {
 	case acquire.Fetching:
-		o.Detail("%s: fetching from %s", o.Package(e.Package), e.Source)
+		detail("%s: fetching from %s", o.Package(e.Package), e.Source)
 	case acquire.Warned:
 		o.Warn("%s: %s", o.Name(p), e.Text)
 	case acquire.Skipped: // for any number of root modules
@@ -43,7 +46,7 @@ func (o *Output) Event(e acquire.Event) {
 		if e.Text != "" {
 			text += "; " + e.Text
 		}
-		o.Detail("%s: %s", o.Package(e.Package), text)
+		detail("%s: %s", o.Package(e.Package), text)
 	}
 }
 

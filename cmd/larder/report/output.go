@@ -36,6 +36,7 @@ type Output struct {
 	engines *atomic.Pointer[sources.Engine] // see For
 	from    []viewpoint                     // the innermost first
 	module  string                          // path of the root module; empty if there is only one
+	request int64                           // see ForRequest; 0 if there is none
 	group   *group                          // collects diagnostics about several root modules; nil outside of Together
 	hear    func(Finding)                   // gets errors and warnings, see Overheard; may be nil
 }
@@ -56,6 +57,8 @@ type run struct {
 	home     string       // the user's directory; empty if it is unknown
 	sum      sum
 	flags    string // see Repeat
+	log      bool   // see KeepLog
+	logging  sync.Mutex
 }
 
 // Clock returns the current time. Tests replace it.
@@ -185,7 +188,9 @@ func (o *Output) object(v Object) {
 	if err != nil {
 		body = []byte(fmt.Sprintf("{%q:%q}", "error", err))
 	}
-	head := fmt.Sprintf(`{"type":%q`, TypeOf(v))
+	o.logging.Lock()
+	defer o.logging.Unlock()
+	head := fmt.Sprintf(`{"type":%q`, TypeOf(v)) + o.logMembers(v)
 	if o.module != "" {
 		module, _ := json.Marshal(o.module) // encoding a string never fails
 		head += `,"module":` + string(module)
@@ -205,7 +210,11 @@ func (o *Output) Say(format string, args ...any) {
 
 // Aside is like Say for a secondary message, which is faint on a terminal.
 func (o *Output) Aside(format string, args ...any) {
-	if !o.JSON && o.Level >= Normal {
+	switch {
+	case o.JSON || o.Level < Normal:
+	case o.log:
+		o.line(noLabel, plainf(format, args...))
+	default:
 		o.print(o.Stderr, ui.Line{ui.Faint.Of(o.Brief(plainf(format, args...)))}, 2)
 	}
 }
@@ -274,6 +283,10 @@ func (o *Output) line(label ui.Span, text string) {
 
 // write is line for a text that names its root module.
 func (o *Output) write(label ui.Span, text string) {
+	if o.log {
+		o.logged(label, o.Brief(text))
+		return
+	}
 	o.print(o.Stderr, ui.Line{label, ui.Plain.Of(o.Brief(text))}, 2)
 }
 

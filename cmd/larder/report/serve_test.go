@@ -10,26 +10,36 @@ import (
 	"github.com/larder-cli/larder/cmd/larder/report"
 	"github.com/larder-cli/larder/fsmirror/builder"
 	"github.com/larder-cli/larder/fsmirror/server"
+	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/sourcetest"
 )
 
 func TestAccessLog(t *testing.T) {
 	for want, s := range map[string]server.Served{
-		"192.0.2.1 GET /a 200 700 B 1.5s":                  {},
-		"192.0.2.1 ci GET /a 200 700 B 1.5s fetched":       {Token: "ci", Fetched: true},
-		"192.0.2.1 GET /a 200 700 B 1.5s: no answer":       {Error: "no answer"},
-		"192.0.2.1 GET /a 200 700 B 1.5s stale for 1m30s":  {Stale: true, StaleSeconds: 90},
-		"192.0.2.1 GET /a 200 700 B 1.5s without upstream": {Stale: true},
+		"info #7 192.0.2.1 GET /a 200 700 B 1.5s":                         {},
+		"info #7 192.0.2.1 GET /a 200 700 B 1.5s: no answer":              {Error: "no answer"},
+		"info #7 192.0.2.1 GET /a 200 700 B 1.5s stale for 1m30s":         {Stale: true, StaleSeconds: 90},
+		"info #7 192.0.2.1 GET /a 200 700 B 1.5s without upstream":        {Stale: true},
+		"warning #7 192.0.2.1 GET /a 200 700 B 1.5s cut (slow): too slow": {Cut: server.CutForOthers, Error: "too slow"},
+		"info #7 192.0.2.1 ci GET /a 200 700 B 1.5s fetched from there (hash only)": {
+			Token: "ci", Fetched: true, From: "there", Package: new(sources.PackageID), Report: &sources.Report{Verdict: sources.HashOnly},
+		},
 	} {
-		s.Time, s.Client, s.Method, s.Path = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), "192.0.2.1", "GET", "/a"
+		now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+		report.Clock = func() time.Time { return now }
+		defer func() { report.Clock = time.Now }()
+		s.Request, s.Client, s.Method, s.Path = 7, "192.0.2.1", "GET", "/a"
 		s.Status, s.Bytes, s.Milliseconds = 200, 700, 1500
 		var text, object bytes.Buffer
 		report.New(&text, io.Discard).Served(s)
-		sourcetest.Equal(t, text.String(), "2026-01-02T03:04:05Z "+want+"\n")
+		sourcetest.Equal(t, text.String(), "2026-01-02T03:04:05.000Z "+want+"\n")
 		o := report.New(&object, io.Discard)
 		o.JSON = true
+		o.KeepLog(true)
 		o.Served(s)
-		sourcetest.Expect(t, strings.HasPrefix(object.String(), `{"type":"request","time":"2026-01-02T03:04:05Z",`), "%s", object.String())
+		level, _, _ := strings.Cut(want, " ")
+		head := `{"type":"request","time":"2026-01-02T03:04:05.000Z","level":"` + level + `","request":7,"client":"192.0.2.1",`
+		sourcetest.Expect(t, strings.HasPrefix(object.String(), head), "%s", object.String())
 	}
 }
 
@@ -47,7 +57,7 @@ func TestEvicted(t *testing.T) {
 		json bool
 		want string
 	}{
-		{false, "Z removed registry.terraform.io/acme/one 1.2.0 linux_amd64 (90 MB), to make room within --max-size\n"},
+		{false, "Z info - removed registry.terraform.io/acme/one 1.2.0 linux_amd64 (90 MB), to make room within --max-size\n"},
 		{true, `{"type":"removal","provider":"registry.terraform.io/acme/one","version":"1.2.0",`},
 	} {
 		var text bytes.Buffer

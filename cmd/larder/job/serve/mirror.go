@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/larder-cli/larder/cmd/larder/job"
+	"github.com/larder-cli/larder/cmd/larder/report"
 	"github.com/larder-cli/larder/fsmirror/builder"
 	"github.com/larder-cli/larder/fsmirror/server"
 	"github.com/larder-cli/larder/sources"
@@ -59,7 +60,7 @@ func (u *upstream) use(ctx context.Context) (w *writing, done func(), err error)
 }
 
 // finish updates the index after a package was stored. Packages that are stored at the same time share an update.
-func (u *upstream) finish(ctx context.Context, w *writing, id sources.PackageID) error {
+func (u *upstream) finish(ctx context.Context, out *report.Output, w *writing, id sources.PackageID) error {
 	begun := w.updates.Load()
 	w.updating.Lock()
 	defer w.updating.Unlock()
@@ -68,7 +69,7 @@ func (u *upstream) finish(ctx context.Context, w *writing, id sources.PackageID)
 		w.err = w.Finish(ctx)
 	}
 	if w.err != nil && w.Indexed(id) {
-		u.Output.WarnAll(sources.Errors(w.err)) // they are about other packages
+		out.WarnAll(sources.Errors(w.err)) // they are about other packages
 		return nil
 	}
 	return w.err
@@ -100,11 +101,13 @@ func (u *upstream) replaceable(e builder.Entry) bool {
 }
 
 // makeRoom makes room within the limit for an archive that arrives, before it does.
-func (u *upstream) makeRoom(ctx context.Context, in *builder.Builder, id sources.PackageID, size int64) error {
+func (u *upstream) makeRoom(
+	ctx context.Context, out *report.Output, in *builder.Builder, id sources.PackageID, size int64,
+) error {
 	u.removing.Lock()
 	defer u.removing.Unlock()
 	u.coming[id] = size
-	plan, lacks, err := u.plan(ctx, in, 0)
+	plan, lacks, err := u.plan(ctx, out, in, 0)
 	switch {
 	case err != nil:
 		return err
@@ -113,7 +116,7 @@ func (u *upstream) makeRoom(ctx context.Context, in *builder.Builder, id sources
 		err := fmt.Errorf("%w: %s, which is %s too much", server.ErrTooLarge, disk.Size(size), disk.Size(lacks))
 		return sources.WithHint(err, "a larger --max-size of the server would allow it")
 	}
-	return u.evict(ctx, in, plan)
+	return u.evict(ctx, out, in, plan)
 }
 
 // arrived ends what makeRoom has begun, once the archive is in the mirror or won't be.
@@ -125,13 +128,13 @@ func (u *upstream) arrived(id sources.PackageID) {
 
 // relieve removes interrupted downloads, and packages if the mirror has a limit, after there was no space on the disk
 // for an archive. It reports whether there may be now.
-func (u *upstream) relieve(ctx context.Context, in *builder.Builder, err error) bool {
+func (u *upstream) relieve(ctx context.Context, out *report.Output, in *builder.Builder, err error) bool {
 	full, ok := errors.AsType[*disk.FullError](err)
 	if !ok || full.Need <= 0 {
 		return false
 	}
 	if err := in.DropInterrupted(); err != nil {
-		u.Output.WarnOf(err)
+		out.WarnOf(err)
 	}
 	free, _ := u.handler.Free()
 	short := full.Need - free
@@ -145,12 +148,12 @@ func (u *upstream) relieve(ctx context.Context, in *builder.Builder, err error) 
 	}
 	u.removing.Lock()
 	defer u.removing.Unlock()
-	plan, lacks, err := u.plan(ctx, in, short)
+	plan, lacks, err := u.plan(ctx, out, in, short)
 	if err == nil && lacks == 0 {
-		err = u.evict(ctx, in, plan)
+		err = u.evict(ctx, out, in, plan)
 	}
 	if err != nil {
-		u.Output.WarnOf(err)
+		out.WarnOf(err)
 	}
 	return err == nil && lacks == 0
 }
@@ -159,7 +162,7 @@ func (u *upstream) relieve(ctx context.Context, in *builder.Builder, err error) 
 // its limit, and at least so many bytes are selected. It returns how many bytes are lacking, because other packages
 // stay.
 func (u *upstream) plan(
-	ctx context.Context, in *builder.Builder, least int64,
+	ctx context.Context, out *report.Output, in *builder.Builder, least int64,
 ) (p *builder.Plan, lacks int64, err error) {
 	p = &builder.Plan{Evicts: true}
 	entries, err := in.Entries(ctx)
@@ -179,7 +182,7 @@ func (u *upstream) plan(
 	}
 	locked, err := u.locked(ctx)
 	if err != nil { // then what must stay is unknown
-		u.Output.WarnOf(fmt.Errorf("--max-size removes nothing: %w", err))
+		out.WarnOf(fmt.Errorf("--max-size removes nothing: %w", err))
 		return p, lacks, nil
 	}
 	slices.SortStableFunc(entries, func(x, y builder.Entry) int {
@@ -195,11 +198,11 @@ func (u *upstream) plan(
 }
 
 // evict removes the packages of a plan.
-func (u *upstream) evict(ctx context.Context, in *builder.Builder, p *builder.Plan) error {
+func (u *upstream) evict(ctx context.Context, out *report.Output, in *builder.Builder, p *builder.Plan) error {
 	if len(p.Remove) == 0 {
 		return nil
 	}
 	gone, err := in.Prune(ctx, p)
-	u.Output.Evicted(gone)
+	out.Evicted(gone)
 	return err
 }

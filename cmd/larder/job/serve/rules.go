@@ -75,24 +75,24 @@ func (v *serving) shown(ctx context.Context, all []builder.Entry) (some []builde
 // signed if someone else may have put it there.
 func (v *serving) Check(
 	ctx context.Context, id sources.PackageID, f *os.File, info fs.FileInfo, stated []sources.Hash,
-) error {
+) (sources.Report, error) {
 	key := checkedArchive{id, disk.Print(f.Name(), info), fmt.Sprint(stated)}
-	_, err := v.checked.Get(ctx, key, func() (struct{}, error) {
-		return struct{}{}, v.check(ctx, id, f, info, stated)
+	proved, err := v.checked.Get(ctx, key, func() (sources.Report, error) {
+		return v.check(ctx, id, f, info, stated)
 	})
 	damaged := (*server.DamagedError)(nil)
 	if err != nil && !errors.Is(err, server.ErrForbidden) && !errors.As(err, &damaged) {
 		v.checked.Forget(key) // it may not last
 	}
-	return err
+	return proved, err
 }
 
 func (v *serving) check(
 	ctx context.Context, id sources.PackageID, f *os.File, info fs.FileInfo, stated []sources.Hash,
-) error {
+) (none sources.Report, err error) {
 	b, err := job.OpenMirror(ctx, v.Root, v.dir, builder.Options{ReadOnly: true})
 	if err != nil {
-		return err
+		return none, err
 	}
 	defer b.Close()
 	held, err := b.Find(ctx, fsmirror.Package{ID: id, Location: sources.Location{Archive: f.Name()}})
@@ -100,29 +100,29 @@ func (v *serving) check(
 		if ctx.Err() == nil && !disk.IsUnread(err) && !errors.Is(err, sources.ErrNotFound) {
 			err = &server.DamagedError{Path: f.Name(), Err: err}
 		}
-		return err
+		return none, err
 	}
 	if held.Differs != "" {
-		return &server.DamagedError{Path: f.Name(), Err: &builder.ChangedError{Was: held.Differs, Is: held.ZH}}
+		return none, &server.DamagedError{Path: f.Name(), Err: &builder.ChangedError{Was: held.Differs, Is: held.ZH}}
 	}
 	if sources.AnyUsable(stated) && !sources.MatchesAny(stated, held.Hashes()...) {
-		return &server.DamagedError{Path: f.Name(), Err: errors.New("VERSION.json has none of its hashes")}
+		return none, &server.DamagedError{Path: f.Name(), Err: errors.New("VERSION.json has none of its hashes")}
 	}
 	_, signed := v.Policy.SignedBy(id.Provider)
 	if !signed && len(v.Policy.KeyRules(id.Provider)) == 0 && v.Flags.Require == trust.RequireNothing {
-		return nil
+		return held.Report, nil
 	}
 	if !disk.Own(info) { // it may not be the archive that was looked at
 		sum, _, err := disk.Hash(ctx, io.NewSectionReader(f, 0, info.Size()), info.Size())
 		if err != nil {
-			return err
+			return none, err
 		}
 		if zh := sources.ZipHash(sum); zh != held.ZH {
-			return forbidden(&builder.ChangedError{Was: held.ZH, Is: zh})
+			return none, forbidden(&builder.ChangedError{Was: held.ZH, Is: zh})
 		}
 	}
 	if err := v.Judge().Check(id, held.Report); err != nil {
-		return forbidden(err)
+		return none, forbidden(err)
 	}
-	return nil
+	return held.Report, nil
 }

@@ -50,8 +50,10 @@ type ServeRequest struct {
 const shutdownTime = 10 * time.Second
 
 // Serve serves a mirror until ctx is done, which is no error.
-func Serve(ctx context.Context, s *site.Site, request ServeRequest) error {
+func Serve(ctx context.Context, s *site.Site, request ServeRequest) (err error) {
 	s.Server = "serve-" + rand.Text()
+	s.Output.KeepLog(true)
+	defer func() { s.Output.KeepLog(err == nil) }()
 	if request.Upstream {
 		_, _ = x509.SystemCertPool() // it is read once, which must not fail later for lack of file descriptors
 	}
@@ -96,7 +98,7 @@ func Serve(ctx context.Context, s *site.Site, request ServeRequest) error {
 	served.handler.End()
 	served.counting.Lock()
 	defer served.counting.Unlock()
-	s.Output.Summary(served.sum)
+	s.Output.Stopped(served.sum)
 	return err
 }
 
@@ -112,7 +114,7 @@ type serving struct {
 	certifies   func(host string) error                              // whether that is for a host; nil without one
 	authority   string                                               // path of the certificate that clients must trust
 	counters    *metrics.Metrics
-	checked     sources.Memo[checkedArchive, struct{}]
+	checked     sources.Memo[checkedArchive, sources.Report]
 	upstream    *upstream // nil if there is none
 	counting    sync.Mutex
 	sum         report.ServeSum // see counting
@@ -417,7 +419,7 @@ func (v *serving) report(r server.Served) {
 	v.counting.Lock()
 	v.sum.Add(r)
 	v.counting.Unlock()
-	if v.upstream != nil && r.Package != nil {
+	if v.upstream != nil && r.Complete() {
 		v.upstream.served(*r.Package, r.Time)
 	}
 	v.Output.Served(r)

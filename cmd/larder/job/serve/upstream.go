@@ -259,22 +259,25 @@ func (u *upstream) signedArchives(
 }
 
 // Fetch implements [server.Upstream].
-func (u *upstream) Fetch(ctx context.Context, id sources.PackageID, to *server.Arrival) (err error) {
+func (u *upstream) Fetch(
+	ctx context.Context, id sources.PackageID, to *server.Arrival,
+) (proved sources.Report, err error) {
+	out := u.Output.ForRequest(to.Request)
 	defer func() {
 		u.counters.Fetched(err)
 		u.full.Store(disk.IsFull(err))
-		u.Output.Forget(id)
+		out.Forget(id)
 		if err != nil {
-			u.Output.WarnOf(fmt.Errorf("not served: %w", sources.InPackage(id, err)))
+			out.WarnOf(fmt.Errorf("not served: %w", sources.InPackage(id, err)))
 		}
 	}()
 	from, err := u.sourceOf(ctx, id.Provider)
 	if err != nil {
-		return err
+		return proved, err
 	}
 	b, done, err := u.use(ctx)
 	if err != nil {
-		return err
+		return proved, err
 	}
 	defer done()
 	defer u.arrived(id)
@@ -282,12 +285,17 @@ func (u *upstream) Fetch(ctx context.Context, id sources.PackageID, to *server.A
 	if err != nil { // a damaged archive is replaced
 		held = sources.Stored{}
 	}
-	opts := u.InstallerOptions(func(e acquire.Event) { u.Output.Event(e) }).Options
+	opts := u.InstallerOptions(func(e acquire.Event) {
+		if e.Step == acquire.Fetching {
+			to.Begin(e.Source)
+		}
+		out.Event(e)
+	}).Options
 	room := int64(0) // within the limit, for this archive
 	request := acquire.Request{ID: id, Purpose: sources.ToStore, Observer: func(now sources.Arriving) error {
 		if size := max(now.Done, now.Size); u.limit > 0 && size > room {
 			room = cmp.Or(now.Size, max(size, min(size+unknownStep, u.limit)))
-			if err := u.makeRoom(ctx, b.Builder, id, room); err != nil {
+			if err := u.makeRoom(ctx, out, b.Builder, id, room); err != nil {
 				return err
 			}
 		}
@@ -295,14 +303,15 @@ func (u *upstream) Fetch(ctx context.Context, id sources.PackageID, to *server.A
 	}}
 	acquirer := acquire.New(from, b.Builder, u.Client, opts)
 	for range fullTries {
-		if _, err = acquirer.Acquire(ctx, request, held); err == nil {
-			return u.finish(ctx, b, id)
+		got, err := acquirer.Acquire(ctx, request, held)
+		if err == nil {
+			return got.Package.Report, u.finish(ctx, out, b, id)
 		}
-		if !u.relieve(ctx, b.Builder, err) {
-			break
+		if !u.relieve(ctx, out, b.Builder, err) {
+			return proved, err
 		}
 	}
-	return err
+	return proved, err
 }
 
 const (
@@ -322,9 +331,9 @@ func (u *upstream) trim(ctx context.Context) error {
 	defer done()
 	u.removing.Lock()
 	defer u.removing.Unlock()
-	plan, _, err := u.plan(ctx, b.Builder, 0)
+	plan, _, err := u.plan(ctx, u.Output, b.Builder, 0)
 	if err != nil {
 		return err
 	}
-	return u.evict(ctx, b.Builder, plan)
+	return u.evict(ctx, u.Output, b.Builder, plan)
 }
