@@ -30,7 +30,6 @@ var bundleImportCommand = &line.Command{
 		{Name: "engine-sha256", Value: "SUM", Does: "expected checksum of the executable"},
 		{Name: "keep", Does: "keep packages that the sender has removed"},
 		{Name: "replace", Does: "replace existing modules and executables"},
-		{Name: "unpacked", Does: "store packages unpacked, as cache export writes them"},
 		writeConfigFlag,
 		dryRunFlag("verify everything, change nothing"),
 	}, trustFlags),
@@ -42,7 +41,7 @@ var bundleImportCommand = &line.Command{
 func bundleImport(ctx context.Context, l *line.Line, s *site.Site) error {
 	request := mirror.BundleImportRequest{
 		File: l.Word(0), Dir: l.Word(1), ModulesTo: l.Text("modules-to"), EngineTo: l.Text("engine-to"),
-		Replace: l.Bool("replace"), Keep: l.Bool("keep"), WriteConfig: l.Text("write-config"), Unpacked: l.Bool("unpacked"),
+		Replace: l.Bool("replace"), Keep: l.Bool("keep"), WriteConfig: l.Text("write-config"),
 	}
 	var err error
 	if request.EngineSum, err = engineSHA256(l); err != nil {

@@ -2,11 +2,10 @@ package main
 
 import (
 	"context"
-	"errors"
+	"slices"
 
-	"github.com/larder-cli/larder/cmd/larder/job/cache"
+	"github.com/larder-cli/larder/cmd/larder/job/mirror"
 	"github.com/larder-cli/larder/cmd/larder/line"
-	"github.com/larder-cli/larder/cmd/larder/report"
 	"github.com/larder-cli/larder/cmd/larder/site"
 )
 
@@ -14,18 +13,16 @@ var cacheExportCommand = &line.Command{
 	Name:      "export",
 	Does:      "write locked packages to a bundle",
 	Arguments: "FILE [PATH...] [FLAG...]",
-	Least:     1, Needs: "needs one FILE, or - for standard output",
+	Least:     1, Needs: "needs one FILE",
 	Example: "larder cache export cache.tar -R",
-	About: "FILE is a bundle of unpacked packages, for larder cache import; - is standard\n" +
-		"output. Its contents depend only on the packages. An identical FILE is not\n" +
-		"rewritten. To compress it: larder cache export - | zstd > FILE.",
-	Flags: append(treeFlags(thisOne),
-		line.Flag{Name: "partial", Does: "export the other packages if some are missing"}),
+	About: "FILE is a bundle for larder cache import. Takes the packages that FILE has from there,\n" +
+		"and downloads the others. The contents of FILE depend only on the packages. An\n" +
+		"identical FILE is not rewritten.",
+	Flags: slices.Concat(treeFlags(thisOne), []line.Flag{
+		{Name: "partial", Does: "leave out packages that aren't available"},
+	}, trustFlags),
 	Leaves: "nothing was written",
 	Run: atSite(func(ctx context.Context, l *line.Line, s *site.Site) error {
-		if l.Word(0) == "-" && l.Bool("json") {
-			return report.Usage(errors.New("--json and - as FILE both write to standard output"))
-		}
-		return cache.Export(ctx, s, l.Word(0), l.Words[1:], l.Bool("partial"))
+		return mirror.Export(ctx, s, l.Word(0), l.Words[1:], l.Bool("partial"))
 	}),
 }

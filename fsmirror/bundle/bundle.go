@@ -1,6 +1,6 @@
 // Package bundle writes mirrors to files and imports them: whole mirrors, or the
-// packages added since the manifest of the receiving mirror was written. It also writes
-// and reads unpacked packages of plugin caches. It downloads nothing. Its callers decide the verdict on a signature.
+// packages added since the manifest of the receiving mirror was written. It downloads nothing.
+// Its callers decide the verdict on a signature.
 //
 // # Format
 //
@@ -10,25 +10,17 @@
 //	index.html
 //	.larder/evidence/HOST/NAMESPACE/TYPE/VERSION/NAME
 //	HOST/NAMESPACE/TYPE/terraform-provider-TYPE_VERSION_OS_ARCH.zip
-//	HOST/NAMESPACE/TYPE/VERSION/OS_ARCH/PATH
 //	.larder/engine/NAME
 //	.larder/modules/ROOT/.terraform/modules/NAME
 //
 // Unpacked by tar, it is a mirror without a network mirror index. It has the page for people, index.html, if it is no
 // delta, and if the mirror from which it was made has one. The page contains no verification results, because the
-// receiver has to verify the packages. An import writes a page of its own. Its packages are either
-// archives, from a mirror, or files, from a plugin cache. The manifest
+// receiver has to verify the packages. An import writes a page of its own. The manifest
 // lists the other members with their sizes and hashes. Packages and evidence are
 // sorted by provider, version and platform. Members have the mode 0644, or 0755 if they
 // are executables, no times and no owners. Two blocks of zeros end the file. So the manifest
 // determines every byte except the contents of the packages, and any deviation is refused: other
 // members, links, attributes, or bytes after the end.
-//
-// # Unpacked packages
-//
-// The checksums of its files determine the h1: hash of an unpacked package. Its zh: hash and the
-// evidence are claims of the machine that wrote the bundle: nothing proves that the files came
-// from the signed archive. A mirror stores such packages only if the caller requests it.
 //
 // # Payloads
 //

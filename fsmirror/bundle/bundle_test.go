@@ -323,8 +323,6 @@ func FuzzManifest(f *testing.F) {
 	f.Add(bundle.Manifest{}.Text())
 	m.Payload = gathered(f, workspace(f))
 	f.Add(m.Text())
-	unpacked := sourcetest.Must(bundle.Of(ctx, []sources.Stored{storedWidget(f), storedGadget(f)}))(f)
-	f.Add(unpacked.Text())
 	for mutant := range sourcetest.Mutants(m.Text()) {
 		f.Add(mutant)
 	}

@@ -28,13 +28,18 @@ type CreateOptions struct {
 	// Page returns the page for people, for a bundle that is not a delta. It may be nil.
 	Page func([]Package) ([]byte, error)
 
-	Records store.Records        // of the mirror
-	Judge   sources.Judge        // decides what evidence is worth
-	Since   *Receiver            // its packages are left out; may be nil
-	Payload []Payload            // from [Gather]
-	DryRun  bool                 // write nothing
-	Report  func(done, of int64) // called with the progress in bytes; may be nil
-	Warn    func(error)          // called for each package that is left out
+	Records store.Records // of the mirror
+	Judge   sources.Judge // decides what evidence is worth
+	Since   *Receiver     // its packages are left out; may be nil
+
+	// Only are the packages to write, if it isn't nil. There may be none.
+	Only map[sources.PackageID]bool
+
+	Temporary bool                 // the mirror was filled for this bundle, so its directories don't make packages private
+	Payload   []Payload            // from [Gather]
+	DryRun    bool                 // write nothing
+	Report    func(done, of int64) // called with the progress in bytes; may be nil
+	Warn      func(error)          // called for each package that is left out
 }
 
 // A Created bundle has been written to a file.
@@ -58,14 +63,14 @@ type Created struct {
 // the contents would not have the published checksum, which signatures and lock
 // files refer to.
 func Create(ctx context.Context, dir, file string, opts CreateOptions) (Created, error) {
-	m, unpacked, err := contentsOf(ctx, dir, opts.Records, opts.Since, opts.Warn)
+	m, unpacked, err := contentsOf(ctx, dir, opts)
 	if err != nil {
 		return Created{}, err
 	}
 	if err := opts.checkArchives(dir, unpacked); err != nil {
 		return Created{}, err
 	}
-	if len(m.Packages)+len(m.Removed)+opts.Since.Skipped() == 0 {
+	if len(m.Packages)+len(m.Removed)+opts.Since.Skipped() == 0 && opts.Only == nil {
 		return Created{}, sources.WithHint(fmt.Errorf("%s has no packed packages", dir), "mirror sync fills a mirror")
 	}
 	if opts.Since != nil {
@@ -86,11 +91,11 @@ func Create(ctx context.Context, dir, file string, opts CreateOptions) (Created,
 	if err := opts.prove(ctx, dir, m); err != nil {
 		return Created{}, err
 	}
-	if opts.DryRun || m.Empty() {
+	if opts.DryRun || m.Empty() && opts.Only == nil {
 		l, err := m.layout()
 		return Created{Size: l.size, Manifest: m, Private: m.private()}, err
 	}
-	return WriteFile(ctx, file, m, opts.Report)
+	return writeFile(ctx, file, m, opts.Report)
 }
 
 var errUnpacked = errors.New("it is unpacked, and bundles of mirrors contain archives only")
@@ -136,16 +141,16 @@ func (opts CreateOptions) prove(ctx context.Context, dir string, m Manifest) err
 // Describe returns the manifest of the mirror in dir. It reads packages without a
 // record. Unpacked packages cannot be in bundles: warn is called for them.
 func Describe(ctx context.Context, dir string, records store.Records, warn func(error)) (Manifest, error) {
-	m, unpacked, err := contentsOf(ctx, dir, records, nil, warn)
+	m, unpacked, err := contentsOf(ctx, dir, CreateOptions{Records: records, Warn: warn})
 	for _, id := range unpacked {
 		warn(&sources.PackageError{ID: id, Err: errUnpacked})
 	}
 	return m, err
 }
 
-// contentsOf is Describe, and returns the unpacked packages. Removed are those that since, which may be nil, has.
+// contentsOf is Describe, and returns the unpacked packages. Removed are those that the receiver has.
 func contentsOf(
-	ctx context.Context, dir string, records store.Records, since *Receiver, warn func(error),
+	ctx context.Context, dir string, opts CreateOptions,
 ) (m Manifest, unpacked []sources.PackageID, err error) {
 	mirror := fsmirror.New(dir, fsmirror.Options{})
 	packages, err := mirror.Packages(ctx)
@@ -157,14 +162,14 @@ func contentsOf(
 		return m, nil, err
 	}
 	for _, s := range strays {
-		warn(fmt.Errorf("not in the bundle: %s", s))
+		opts.Warn(fmt.Errorf("not in the bundle: %s", s))
 	}
-	there, err := builder.Open(ctx, dir, builder.Options{Records: records, ReadOnly: true, Warn: warn})
+	there, err := builder.Open(ctx, dir, builder.Options{Records: opts.Records, ReadOnly: true, Warn: opts.Warn})
 	if err != nil {
 		return m, nil, err
 	}
 	defer there.Close()
-	m.Removed = since.removedFrom(there, packages)
+	m.Removed = opts.Since.removedFrom(there, packages)
 	packed := func(p fsmirror.Package) int { return min(len(p.Location.Archive), 1) } // archives first
 	slices.SortStableFunc(packages, func(a, b fsmirror.Package) int {
 		return cmp.Or(a.ID.Compare(b.ID), packed(b)-packed(a))
@@ -172,9 +177,11 @@ func contentsOf(
 	var archives []sources.Stored
 	for _, found := range slices.CompactFunc(packages, func(a, b fsmirror.Package) bool { return a.ID == b.ID }) {
 		switch {
+		case opts.Only != nil && !opts.Only[found.ID]:
+			continue
 		case found.ID.Provider.BuiltIn(), found.ID.Provider.Legacy(): // engines install none from a mirror
 			err := errors.New("not in the bundle: no module can require a provider with this address")
-			warn(&sources.PackageError{ID: found.ID, Err: err})
+			opts.Warn(&sources.PackageError{ID: found.ID, Err: err})
 			continue
 		case found.Unpacked():
 			unpacked = append(unpacked, found.ID)
@@ -193,20 +200,14 @@ func contentsOf(
 		}
 		archives = append(archives, s)
 	}
-	err = m.add(archives, packedOf, func(s sources.Stored) (*sources.Signed, error) {
-		return evidence.Of(dir, s.ID.Provider, s.ID.Version)
-	})
-	return m, unpacked, err
+	return m, unpacked, m.add(dir, archives, opts.Temporary)
 }
 
-// add adds stored packages, which are sorted, and the evidence for their versions.
-func (m *Manifest) add(
-	all []sources.Stored, describe func(*Package, sources.Stored) error,
-	signed func(sources.Stored) (*sources.Signed, error),
-) error {
+// add adds the packages of the mirror in dir, which are sorted, and the evidence for their versions.
+func (m *Manifest) add(dir string, all []sources.Stored, temporary bool) error {
 	for _, s := range all {
 		p := Package{ID: s.ID, ZH: s.ZH, H1: s.H1}
-		if err := describe(&p, s); err != nil {
+		if err := p.locate(s, temporary); err != nil {
 			return sources.InPackage(s.ID, err)
 		}
 		m.Packages = append(m.Packages, p)
@@ -214,7 +215,7 @@ func (m *Manifest) add(
 		if n := len(m.Evidence); n > 0 && m.Evidence[n-1].Release == r {
 			continue
 		}
-		by, err := signed(s)
+		by, err := evidence.Of(dir, r.Provider, r.Version)
 		if err != nil && !errors.Is(err, sources.ErrNotFound) {
 			return err
 		}
@@ -226,13 +227,16 @@ func (m *Manifest) add(
 	return err
 }
 
-// packedOf describes an archive.
-func packedOf(p *Package, s sources.Stored) error {
+// locate describes the archive of a package.
+func (p *Package) locate(s sources.Stored, temporary bool) error {
 	info, err := os.Stat(s.Dir)
 	if err != nil {
 		return err
 	}
 	p.Size, p.source = info.Size(), source{path: s.Dir, origin: s.Origin, public: s.Public()}
+	if temporary { // the archive is a copy with the permissions of the original
+		p.public, p.original = true, "the original of "+s.ID.String()
+	}
 	if s.ZipH1 != s.H1 {
 		p.ZipH1 = s.ZipH1
 	}
@@ -248,10 +252,9 @@ func newEvidence(r sources.Release, signed *sources.Signed) Evidence {
 	return e
 }
 
-// WriteFile writes the bundle with a manifest from this package to a file. It replaces an existing
-// file once the new one has been written. The function report is called with the progress in
-// bytes. It may be nil.
-func WriteFile(ctx context.Context, file string, m Manifest, report func(done, of int64)) (c Created, err error) {
+// writeFile writes the bundle to a file. It replaces an existing file once the new one has been written. The function
+// report is called with the progress in bytes. It may be nil.
+func writeFile(ctx context.Context, file string, m Manifest, report func(done, of int64)) (c Created, err error) {
 	l, err := m.layout()
 	if err != nil {
 		return c, err

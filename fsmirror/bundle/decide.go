@@ -69,7 +69,7 @@ func (in *importer) verified(ctx context.Context, p Package) (s sources.Stored, 
 	r := p.ID.Release()
 	signed := in.bundle.Manifest.Signed(r)
 	var downgrade error
-	if old, _ := in.mirror.Evidence(r.Provider, r.Version); old != nil && !p.Unpacked() {
+	if old, _ := in.mirror.Evidence(r.Provider, r.Version); old != nil {
 		signed, downgrade = in.opts.Judge.Merge(ctx, r.Provider, old, signed)
 	}
 	s, err = p.verified(ctx, in.opts.Judge, signed)
@@ -80,8 +80,8 @@ func (in *importer) verified(ctx context.Context, p Package) (s sources.Stored, 
 		"find out where the bundle comes from; to accept its evidence, remove this version from the mirror first")
 }
 
-// fate determines what happens to a package. One that is damaged is replaced. What the mirror has in the other form
-// must have the same contents: engines prefer directories, and an unpacked package is not stored beside an archive.
+// fate determines what happens to a package. One that is damaged is replaced. What the mirror has unpacked must have
+// the same contents, because engines prefer directories.
 func (in *importer) fate(ctx context.Context, p Package, there []fsmirror.Package) (a Arrival, err error) {
 	known, err := in.verified(ctx, p)
 	if err != nil {
@@ -89,7 +89,7 @@ func (in *importer) fate(ctx context.Context, p Package, there []fsmirror.Packag
 	}
 	a = Arrival{p, known.Proof, known.Report, Added}
 	for _, found := range there {
-		same := found.Unpacked() == p.Unpacked()
+		same := !found.Unpacked()
 		s, err := in.mirror.Find(ctx, found)
 		if err == nil && !same {
 			s, err = in.mirror.Read(ctx, s)
@@ -97,22 +97,22 @@ func (in *importer) fate(ctx context.Context, p Package, there []fsmirror.Packag
 		switch {
 		case ctx.Err() != nil:
 			return a, ctx.Err()
-		case same && (err != nil || s.Differs != "" && s.Differs == p.hashes()[0]):
+		case same && (err != nil || s.Differs != "" && s.Differs == p.ZH):
 			a.How = Replaced
 		case err != nil:
 			return a, err
-		case !s.Same(sources.Stored{H1: p.H1, ZH: p.ZH}) || same && !p.Unpacked() && s.ZH != p.ZH:
+		case !s.Same(sources.Stored{H1: p.H1, ZH: p.ZH}) || same && s.ZH != p.ZH:
 			has := string(s.ZH)
 			if found.Unpacked() {
 				has = "it unpacked, as " + string(s.H1)
 			}
-			err := fmt.Errorf("the bundle has %s, and the mirror has %s", p.hashes()[0], has)
+			err := fmt.Errorf("the bundle has %s, and the mirror has %s", p.ZH, has)
 			return a, sources.WithHint(sources.InPackage(p.ID, err),
 				"find out which package is right; larder mirror remove %s %s@%s/%s removes the one in the mirror",
 				in.dir, p.ID.Provider, p.ID.Version, p.ID.Platform)
-		case same || p.Unpacked():
+		case same:
 			a.How = Known
-			if p.Unpacked() || s.Report.Verdict > a.Report.Verdict {
+			if s.Report.Verdict > a.Report.Verdict {
 				a.Proof, a.Report = s.Proof, s.Report
 			}
 		}

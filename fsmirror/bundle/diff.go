@@ -35,7 +35,7 @@ func (c Contents) Forget(r sources.Release) {
 func (m Manifest) Contents() Contents {
 	c := Contents{}
 	for _, p := range m.Packages {
-		c[p.ID] = p.hashes()
+		c[p.ID] = []sources.Hash{p.ZH, p.H1}
 	}
 	for _, e := range m.Evidence {
 		c.add(e)
@@ -58,14 +58,6 @@ func (c Contents) add(e Evidence) {
 		}
 	}
 	c[sources.PackageID{Provider: e.Release.Provider, Version: e.Release.Version}] = hashes
-}
-
-// hashes returns the hashes that identify the package, without mere claims.
-func (p Package) hashes() []sources.Hash {
-	if p.Unpacked() {
-		return []sources.Hash{p.H1}
-	}
-	return []sources.Hash{p.ZH, p.H1}
 }
 
 // A Difference is a package, or the evidence for a release, that differs between two mirrors or

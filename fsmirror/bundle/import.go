@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"errors"
-	"fmt"
 	"io"
 	"io/fs"
 
@@ -14,8 +13,8 @@ import (
 
 // ImportOptions configure [Import].
 type ImportOptions struct {
-	// Options are those of the mirror, with Judge and Warn. With Unpacked, Import also accepts a bundle of unpacked
-	// packages, and stores them unpacked. With ReadOnly, it verifies everything, and changes nothing.
+	// Options are those of the mirror, with Judge and Warn. With ReadOnly, Import verifies everything, and changes
+	// nothing.
 	builder.Options
 
 	// Check is called with all packages before they are compared with those of the mirror. Its error ends the import.
@@ -66,9 +65,6 @@ type Imported struct {
 	Others   []sources.PackageID // those that stay because they are not the packages that the sender has removed
 }
 
-// ErrUnpacked matches the error for a bundle of unpacked packages without Unpacked in [ImportOptions].
-var ErrUnpacked = errors.New("its packages are unpacked")
-
 // An importer imports a bundle into a mirror.
 type importer struct {
 	opts     ImportOptions
@@ -90,10 +86,6 @@ func Import(ctx context.Context, file, dir string, opts ImportOptions) (result I
 		return result, err
 	}
 	defer from.Close()
-	if from.Manifest.Unpacked() && !opts.Unpacked {
-		return result, fmt.Errorf("%s: %w", file, ErrUnpacked)
-	}
-	opts.Unpacked = from.Manifest.Unpacked()
 	if from.Manifest.Page != nil && opts.WithPage != nil {
 		opts.Closing = opts.WithPage
 	}
@@ -207,9 +199,6 @@ func (in *importer) store(ctx context.Context) error {
 			ZH: a.ZH, Filename: a.ID.Filename(), Origin: in.bundle.name, Proof: a.Proof,
 			Signed: in.bundle.Manifest.Signed(a.ID.Release()),
 		}
-		if a.Unpacked() { // the rest is claims
-			by = sources.Provenance{Origin: in.bundle.name, Proof: a.Proof, Imported: true}
-		}
 		if _, err := in.begun[i].Commit(ctx, by); err != nil {
 			return err
 		}
@@ -228,16 +217,10 @@ func (in *importer) copy(ctx context.Context, p Package, tx sources.Tx) error {
 	if err != nil {
 		return err
 	}
-	from := sources.Payload{Hidden: in.bundle.hidden}
-	if p.Unpacked() {
-		if err := in.bundle.verifyPackage(ctx, &in.progress, p); err != nil { // it names the file that differs
-			return err
-		}
-		from = in.bundle.Payload(p)
-	} else if err := in.bundle.copy(ctx, io.MultiWriter(stage, &in.progress), in.bundle.archive(p)); err != nil {
+	if err := in.bundle.copy(ctx, io.MultiWriter(stage, &in.progress), in.bundle.archive(p)); err != nil {
 		return err
 	}
-	c, err := tx.Unpack(ctx, from)
+	c, err := tx.Unpack(ctx, sources.Payload{Hidden: in.bundle.hidden})
 	if err != nil {
 		return err
 	}

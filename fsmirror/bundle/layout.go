@@ -26,7 +26,7 @@ type member struct {
 	before []byte // the bytes between the contents of the member before and its own: padding and its header
 	offset int64  // of its contents
 
-	// At most one is set. The name is that in the payload or in the unpacked package; it is empty for an archive.
+	// At most one is set. The name is that in the payload.
 	pkg     *Package
 	payload *Payload
 	within  string
@@ -64,10 +64,6 @@ func (m Manifest) members() (all []member) {
 		add(member{}, e.Path, e.Files)
 	}
 	for _, p := range m.Packages {
-		if p.Unpacked() {
-			add(member{pkg: &p}, p.Path(), p.Files)
-			continue
-		}
 		sum, _ := p.ZH.Sum(sources.ZH) // was checked
 		all = append(all, member{File: File{Name: p.Path(), Size: p.Size, SHA256: sum, source: p.source}, pkg: &p})
 	}
@@ -107,15 +103,6 @@ func newFile(name string, data []byte) File {
 	return File{Name: name, Size: int64(len(data)), SHA256: sha256.Sum256(data), source: source{data: data}}
 }
 
-// Write writes the bundle with a manifest from this package to w.
-func Write(ctx context.Context, w io.Writer, m Manifest) error {
-	l, err := m.layout()
-	if err != nil {
-		return err
-	}
-	return l.write(ctx, w, true)
-}
-
 // write writes the bundle. Files that not all users can read are errors unless it is private.
 func (l layout) write(ctx context.Context, w io.Writer, private bool) error {
 	for _, e := range l.members {
@@ -142,11 +129,8 @@ func (m member) write(ctx context.Context, w io.Writer, private bool) error {
 		return err
 	}
 	err = m.problem(fmt.Errorf("%s differs from what was stored", cmp.Or(m.within, m.Name)))
-	switch {
-	case m.pkg == nil:
+	if m.pkg == nil {
 		return err
-	case m.pkg.Unpacked():
-		return sources.WithHint(err, hintRepair)
 	}
 	return sources.WithHint(err, "larder mirror verify DIR lists every problem")
 }

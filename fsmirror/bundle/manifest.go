@@ -43,13 +43,12 @@ type Manifest struct {
 // A Package is a package in a bundle.
 type Package struct {
 	ID    sources.PackageID `json:"-"`
-	Size  int64             `json:"size,omitempty"` // of the archive or of all files, in bytes
-	ZH    sources.Hash      `json:"zh,omitempty"`   // of the archive; for an unpacked package a claim, or empty
+	Size  int64             `json:"size,omitempty"` // of the archive, in bytes
+	ZH    sources.Hash      `json:"zh"`             // of the archive
 	H1    sources.Hash      `json:"h1,omitempty"`
 	ZipH1 sources.Hash      `json:"zip_h1,omitempty"` // empty if it equals H1; see [sources.Contents]
-	Files []File            `json:"files,omitempty"`  // of an unpacked package, sorted by name; empty for an archive
 
-	source // of an archive
+	source
 }
 
 // Evidence describes the evidence for a release.
@@ -122,7 +121,7 @@ func (p *Package) UnmarshalJSON(data []byte) error {
 	}
 	*p = Package(d.plainPackage)
 	p.ID, err = sources.ParsePackageID(d.Provider, d.Version, d.Platform)
-	if err == nil && (p.ZH != "" || !p.Unpacked()) {
+	if err == nil {
 		_, err = p.ZH.Sum(sources.ZH)
 	}
 	if err == nil && d.Path != p.Path() && (d.Path != "" || d.Size != 0) {
@@ -169,9 +168,6 @@ func (m Manifest) ID() string {
 	sum := sha256.Sum256(m.Text())
 	return hex.EncodeToString(sum[:])
 }
-
-// Unpacked reports whether the packages are unpacked. They are alike.
-func (m Manifest) Unpacked() bool { return len(m.Packages) > 0 && m.Packages[0].Unpacked() }
 
 // Empty reports whether an import of the bundle would change nothing.
 func (m Manifest) Empty() bool { return len(m.Packages)+len(m.Payload)+len(m.Removed) == 0 }
@@ -266,11 +262,7 @@ func (m Manifest) findReleases() error {
 // contradicts itself nowhere.
 func (m Manifest) check() error {
 	for _, p := range m.Packages {
-		err := p.check()
-		if err == nil && p.Unpacked() != m.Unpacked() {
-			err = errors.New("the bundle has both archives and unpacked packages")
-		}
-		if err != nil {
+		if err := p.check(); err != nil {
 			return fmt.Errorf("%s: %w", p.ID, err)
 		}
 	}
@@ -315,25 +307,13 @@ func (p Package) String() string { return p.ID.String() }
 
 func (e Evidence) String() string { return "evidence for " + e.Release.String() }
 
-// Unpacked reports whether the bundle has the files of the package, and not its archive.
-func (p Package) Unpacked() bool { return len(p.Files) > 0 }
-
-// Path returns the path of the archive, or of the directory of an unpacked package, in a
-// bundle and in a mirror, with forward slashes.
-func (p Package) Path() string {
-	if p.Unpacked() {
-		return p.ID.Path()
-	}
-	return p.ID.Provider.String() + "/" + p.ID.Filename()
-}
+// Path returns the path of the archive in a bundle and in a mirror, with forward slashes.
+func (p Package) Path() string { return p.ID.Provider.String() + "/" + p.ID.Filename() }
 
 // check checks the members that packages of the base do not have.
 func (p Package) check() error {
 	if p.Size < 1 || p.Size > archive.MaxPacked {
 		return fmt.Errorf("invalid size %d", p.Size)
-	}
-	if p.Unpacked() {
-		return p.checkUnpacked()
 	}
 	if _, err := p.H1.Sum(sources.H1); err != nil || p.ZipH1 == "" {
 		return err
@@ -342,24 +322,6 @@ func (p Package) check() error {
 		return errors.New("the hash of the contents is listed twice")
 	}
 	_, err := p.ZipH1.Sum(sources.H1)
-	return err
-}
-
-// checkUnpacked checks the files of an unpacked package. Their checksums determine the hash.
-func (p Package) checkUnpacked() error {
-	err := checkFiles(p.Files, func(name string) error {
-		if !fs.ValidPath(name) {
-			return errors.New("not a path inside a directory")
-		}
-		return nil
-	})
-	switch h1, size := h1Of(p.Files), sizeOf(p.Files); {
-	case err != nil:
-	case size != p.Size:
-		err = fmt.Errorf("its files have %d bytes instead of %d", size, p.Size)
-	case h1 != p.H1 || p.ZipH1 != "":
-		err = fmt.Errorf("its files are %s, but should be %s", h1, p.H1)
-	}
 	return err
 }
 

@@ -197,8 +197,6 @@ func (b *Bundle) copy(ctx context.Context, w io.Writer, e member) error {
 		return b.finding(ChangedFile, nil, err)
 	case e.pkg == nil:
 		return b.finding(store.BadEvidence, nil, err)
-	case e.within != "":
-		return b.finding(ChangedFile, &e.pkg.ID, err)
 	}
 	err = fmt.Errorf("the archive is %s, but should be %s", sources.ZipHash(sum), e.pkg.ZH)
 	return b.finding(store.Changed, &e.pkg.ID, err)
@@ -206,10 +204,7 @@ func (b *Bundle) copy(ctx context.Context, w io.Writer, e member) error {
 
 // Payload returns the unverified contents of a package, for a store.
 func (b *Bundle) Payload(p Package) sources.Payload {
-	if !p.Unpacked() {
-		return sources.Payload{Arriving: b.contents(b.archive(p)), Hidden: b.hidden}
-	}
-	return sources.Payload{Hidden: b.hidden, Files: b.incoming(p.Path(), p.Files)}
+	return sources.Payload{Arriving: b.contents(b.archive(p)), Hidden: b.hidden}
 }
 
 // incoming returns the unverified files in a directory.

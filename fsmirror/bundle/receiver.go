@@ -2,7 +2,6 @@ package bundle
 
 import (
 	"context"
-	"fmt"
 	"os"
 	"slices"
 	"sync"
@@ -31,10 +30,6 @@ func ReceiverAt(ctx context.Context, path string, records store.Records, warn fu
 		r.Manifest, err = Describe(ctx, path, records, warn)
 	} else {
 		r.Manifest, err = ReadManifest(path)
-	}
-	if err == nil && r.Unpacked() {
-		err = sources.WithHint(fmt.Errorf("%s has unpacked packages, and no archives that a bundle could leave out", path),
-			"use the mirror that receives the bundle, or its manifest")
 	}
 	return r, err
 }

@@ -13,10 +13,11 @@ import (
 
 // A source is where a file comes from when a bundle is written. It is zero in a bundle that was read.
 type source struct {
-	path   string // of a file
-	data   []byte // instead of the contents of that file; nil if there are none
-	origin string // where the file came from, for messages; may be empty
-	public bool   // it was downloaded, so directories that other users can't enter don't make it private
+	path     string // of a file
+	data     []byte // instead of the contents of that file; nil if there are none
+	original string // what path is a temporary copy of, for messages; may be empty
+	origin   string // where the file came from, for messages; may be empty
+	public   bool   // it was downloaded or copied, so directories that other users can't enter don't make it private
 }
 
 // open opens the contents. It fails if not all users can read them, unless the bundle is private too: another user may
@@ -47,7 +48,7 @@ func (s source) private() string {
 	case !s.public && disk.Hidden(s.path) != 0:
 		return cmp.Or(s.origin, s.path)
 	case err == nil && disk.HiddenBy(info) != 0:
-		return s.path
+		return cmp.Or(s.original, s.path)
 	}
 	return ""
 }

@@ -75,15 +75,11 @@ func (v *Verification) note(err error) error {
 }
 
 // verified returns what signed checksums prove about a package. Without any, which signed is nil
-// for, only the manifest's checksum matched. That is so for an unpacked package too: nothing
-// proves that its files came from the signed archive.
+// for, only the manifest's checksum matched.
 func (p Package) verified(ctx context.Context, by sources.Judge, signed *sources.Signed) (s sources.Stored, err error) {
 	known := sources.Proof{Matched: true}
-	if signed != nil && p.ZH != "" {
-		var proof sources.Proof
-		if proof, err = by.Prove(ctx, p.ID.Provider, signed, p.ZH); !p.Unpacked() {
-			known = proof
-		}
+	if signed != nil {
+		known, err = by.Prove(ctx, p.ID.Provider, signed, p.ZH)
 	}
 	return p.stored(known, by.Report(p.ID.Provider, known)), err
 }
@@ -108,9 +104,6 @@ func (b *Bundle) verified(ctx context.Context, p Package, by sources.Judge) (sou
 
 // verifyPackage verifies the contents of a package. Each error is a [store.Finding].
 func (b *Bundle) verifyPackage(ctx context.Context, done *progress, p Package) error {
-	if p.Unpacked() {
-		return b.verifyFiles(ctx, done, p.Path(), p.Files)
-	}
 	e := b.archive(p)
 	if err := b.copy(ctx, done, e); err != nil {
 		return err
@@ -139,7 +132,7 @@ func (b *Bundle) verifyFiles(ctx context.Context, done *progress, dir string, fi
 
 // checkContents returns a [store.Finding] if the contents of a package differ from the manifest, or are no provider.
 func (b *Bundle) checkContents(p Package, c sources.Contents) error {
-	if c.ZipH1 == c.H1 || p.Unpacked() {
+	if c.ZipH1 == c.H1 {
 		c.ZipH1 = ""
 	}
 	if c.H1 != p.H1 || c.ZipH1 != p.ZipH1 {

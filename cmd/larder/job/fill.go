@@ -3,6 +3,7 @@ package job
 import (
 	"context"
 	"errors"
+	"path/filepath"
 	"slices"
 	"sync"
 
@@ -11,6 +12,7 @@ import (
 	"github.com/larder-cli/larder/fsmirror/builder"
 	"github.com/larder-cli/larder/installer"
 	"github.com/larder-cli/larder/installer/acquire"
+	"github.com/larder-cli/larder/installer/lockfile"
 	"github.com/larder-cli/larder/sources"
 )
 
@@ -21,6 +23,8 @@ type Filling struct {
 	requirePlatforms bool // a version without a package for a platform is an error
 	Empty            bool // the inputs require nothing
 	Left             bool // a new mirror has no package, but an interrupted download
+
+	Got map[sources.PackageID]bool // what the stores have, after Run
 }
 
 // A FillRequest says which packages to put into a store.
@@ -36,6 +40,17 @@ func NewFilling(s *site.Site, r FillRequest) *Filling {
 	s.ForDeclared = true
 	wanted := &Wanted{Site: s, Paths: s.Flags.From, versions: r.Versions}
 	return &Filling{Wanted: wanted, requirePlatforms: r.RequirePlatforms}
+}
+
+// NewLocked returns a filling with the packages that lock files select. It reads nothing else, so modules may be
+// missing.
+func NewLocked(s *site.Site, t *Tree) *Filling {
+	f := &Filling{Wanted: &Wanted{Site: s}, requirePlatforms: true}
+	for _, l := range t.Locked {
+		f.Paths = append(f.Paths, filepath.Join(l.Module, lockfile.Name))
+	}
+	f.Paths = slices.Compact(f.Paths)
+	return f
 }
 
 // A Destination is a store that a supply fills.
@@ -84,7 +99,12 @@ func (f *Filling) Run(ctx context.Context, to Opener, finish func(context.Contex
 	finishErr := finish(ctx)
 	failed := sources.Errors(errors.Join(append([]error{readErr}, errs...)...))
 	absent, others := absentIn(failed)
-	sum := f.showFilled(merge(filled), absent)
+	merged := merge(filled)
+	f.Got = map[sources.PackageID]bool{}
+	for _, got := range merged {
+		f.Got[got.ID] = got.Outcome.How != ""
+	}
+	sum := f.showFilled(merged, absent)
 	f.WarnUnusedKeys()
 	sum.DryRun = f.Flags.DryRun
 	slices.Sort(declared)

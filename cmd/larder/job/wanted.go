@@ -185,7 +185,7 @@ func (w *Wanted) Inputs(ctx context.Context) ([]input, error) {
 		w.NoteEngine(ctx, lockPath)
 		inputs = append(inputs, input{lockPath, w.Output, w.arguments})
 	}
-	if len(w.Addresses)+len(w.Paths) == 0 { // with a place only
+	if len(w.Addresses)+len(w.Paths) == 0 && w.Flags.Place.Place != "" {
 		inputs = append(inputs, input{filepath.Join(w.WorkDir, lockfile.Name), w.Output, nil})
 	}
 	var errs []error

@@ -18,7 +18,7 @@ type Bundled struct {
 	PackageID
 	Path string       `json:"path"`
 	Size int64        `json:"size"`
-	ZH   sources.Hash `json:"zh,omitempty"`
+	ZH   sources.Hash `json:"zh"`
 	H1   sources.Hash `json:"h1"`
 
 	evidence string // whether the bundle has signed checksums for its archive
@@ -51,10 +51,7 @@ func (o *Output) BundledRemovals(removed []bundle.Package) {
 func (o *Output) Bundled(m bundle.Manifest) {
 	GridOf(o, m.Packages, func(p bundle.Package) Bundled {
 		row := Bundled{Typed{}, InJSON(p.ID), p.Path(), p.Size, p.ZH, p.H1, "no signed checksums"}
-		switch {
-		case p.Unpacked():
-			row.evidence = "unpacked"
-		case m.Evidenced(p.ID.Release()):
+		if m.Evidenced(p.ID.Release()) {
 			row.evidence = "signed checksums"
 		}
 		return row
@@ -66,11 +63,10 @@ func (o *Output) Bundled(m bundle.Manifest) {
 // A BundleSum is the summary of a job that makes or shows a bundle.
 type BundleSum struct {
 	File      string `json:"file"`
-	ID        string `json:"id,omitempty"` // not of an export
+	ID        string `json:"id"`
 	Packages  int    `json:"packages"`
 	Size      int64  `json:"size"`
 	Base      int    `json:"base"`
-	Missing   int    `json:"missing,omitempty"` // packages that an export leaves out
 	Payloads  int    `json:"payloads,omitempty"`
 	Removed   int    `json:"removed,omitempty"`   // packages that the import removes
 	Unchanged bool   `json:"unchanged,omitempty"` // the file had the same contents

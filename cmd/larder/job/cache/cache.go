@@ -1,5 +1,5 @@
-// Package cache contains the jobs of larder cache: what a plugin cache contains, and what is removed, verified,
-// exported and imported. It leaves on disk what cachedir does, and the bundles that it writes.
+// Package cache contains the jobs of larder cache: what a plugin cache contains, and what is removed, verified and
+// imported. It leaves on disk what cachedir does.
 package cache
 
 import (

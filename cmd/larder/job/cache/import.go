@@ -106,8 +106,7 @@ func (im *importer) acceptAll(ctx context.Context) error {
 // claims returns what a bundle claims about a package. An archive is verified when it is imported.
 func claims(b *bundle.Bundle, p bundle.Package) sources.Provenance {
 	return sources.Provenance{
-		Origin: b.Name(), ZH: p.ZH, Filename: p.ID.Filename(),
-		Signed: b.Manifest.Signed(p.ID.Release()), Imported: p.Unpacked(),
+		Origin: b.Name(), ZH: p.ZH, Filename: p.ID.Filename(), Signed: b.Manifest.Signed(p.ID.Release()),
 	}
 }
 

@@ -84,9 +84,7 @@ func CreateBundle(ctx context.Context, s *site.Site, request BundleRequest) erro
 		}
 		if cachedir.IsCache(dir) {
 			err := fmt.Errorf("%s is a plugin cache, which has no archives", request.Mirror)
-			err = sources.WithHint(err, "to fetch the archives, name the providers instead of --mirror")
-			return sources.WithHint(err,
-				"without a network: larder cache export FILE -R writes the packages of root modules for cache import")
+			return sources.WithHint(err, "to fetch the archives, name the providers instead of --mirror")
 		}
 		return hintDamage(createBundle(ctx, m, dir, file, opts), request.Mirror)
 	}
@@ -120,20 +118,10 @@ func bundleSelected(
 		return err
 	}
 	defer done()
-	opts.Records = store.Records{Key: opts.Records.Key} // no record outlives the mirror
-	err = f.RunMirror(ctx, func() (*builder.Builder, error) {
-		return builder.Open(ctx, dir, m.Sharing(builder.Options{
-			Records: opts.Records, Judge: m.Judge(), ReadOnly: opts.DryRun, Warn: f.Output.WarnOf,
-			Place: "the bundle", Temporary: true,
-		}))
-	}, skipsFor(opts.Since), func(_ *builder.Builder, sum report.FillSum) error {
-		if opts.DryRun {
-			tellReceived(f.Output, opts.Since, sum, opts.Payload)
-		}
-		return nil
-	})
+	opts.Records, opts.Temporary = store.Records{Key: opts.Records.Key}, true // no record outlives the mirror
+	err = fillBundle(ctx, f, m, dir, opts)
 	if disk.IsFull(err) {
-		return fullBundle(err, file, typed)
+		return fullBundle(err, file, "larder bundle create "+typed+" --mirror DIR needs it once")
 	}
 	if err == nil && f.Empty {
 		err = sources.WithHint(errors.New("nothing to bundle: no provider is required here"),
@@ -145,8 +133,28 @@ func bundleSelected(
 	return createBundle(ctx, m, dir, file, opts)
 }
 
+// fillBundle puts what the filling selects into the temporary mirror of a bundle, without what the receiver has.
+func fillBundle(ctx context.Context, f *job.Filling, m *site.Root, dir string, opts bundle.CreateOptions) error {
+	return f.RunMirror(ctx, func() (*builder.Builder, error) {
+		return builder.Open(ctx, dir, m.Sharing(forBundle(m, opts)))
+	}, skipsFor(opts.Since), func(_ *builder.Builder, sum report.FillSum) error {
+		if opts.DryRun {
+			tellReceived(f.Output, opts.Since, sum, opts.Payload)
+		}
+		return nil
+	})
+}
+
+// forBundle returns the options of the temporary mirror of a bundle.
+func forBundle(m *site.Root, opts bundle.CreateOptions) builder.Options {
+	return builder.Options{
+		Records: opts.Records, Judge: m.Judge(), ReadOnly: opts.DryRun, Warn: m.Out.WarnOf, Place: "the bundle",
+		Temporary: true,
+	}
+}
+
 // fullBundle explains the errors of err that are about a full disk, which name the temporary mirror.
-func fullBundle(err error, file, typed string) error {
+func fullBundle(err error, file, hint string) error {
 	errs := sources.Errors(err)
 	for i, err := range errs {
 		full, ok := errors.AsType[*disk.FullError](err)
@@ -154,8 +162,7 @@ func fullBundle(err error, file, typed string) error {
 			continue
 		}
 		full.Path = filepath.Dir(file)
-		errs[i] = sources.WithHint(err, "until it is complete, a bundle takes the space of its packages twice; "+
-			"larder bundle create %s --mirror DIR needs it once", typed)
+		errs[i] = sources.WithHint(err, "until it is complete, a bundle takes the space of its packages twice; %s", hint)
 	}
 	return errors.Join(errs...)
 }
@@ -205,8 +212,10 @@ func createBundle(ctx context.Context, m *site.Root, dir, file string, opts bund
 	}
 	m.WarnUnusedKeys()
 	manifest := created.Manifest
-	m.Out.Summary(report.BundleSumOf(file, manifest, opts.DryRun))
-	if manifest.Empty() {
+	sum := report.BundleSumOf(file, manifest, opts.DryRun)
+	sum.Unchanged = created.Unchanged
+	m.Out.Summary(sum)
+	if manifest.Empty() && opts.Only == nil {
 		m.Out.Say("The receiver has everything already, so %s is not written", m.Shown(file))
 		return nil
 	}

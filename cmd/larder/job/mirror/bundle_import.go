@@ -28,7 +28,6 @@ type BundleImportRequest struct {
 	Replace     bool
 	Keep        bool   // the packages that the sender has removed
 	WriteConfig string // as typed; may be empty
-	Unpacked    bool   // store unpacked packages
 }
 
 // ImportBundle verifies the whole bundle before it changes anything.
@@ -60,8 +59,7 @@ func ImportBundle(ctx context.Context, s *site.Site, request BundleImportRequest
 		EngineTo:     site.AbsoluteIfAny(m.Dir, request.EngineTo),
 		EngineSHA256: request.EngineSum, Replace: request.Replace, KeepRemoved: request.Keep,
 	}
-	in := builder.Options{ReadOnly: s.Flags.DryRun, Unpacked: request.Unpacked}
-	if opts.Options, err = job.MirrorOptions(ctx, m, dir, in); err != nil {
+	if opts.Options, err = job.MirrorOptions(ctx, m, dir, builder.Options{ReadOnly: s.Flags.DryRun}); err != nil {
 		return err
 	}
 	opts.Judge, opts.WithPage = m.BundleJudge(), job.WritePage(ctx, dir, true)
@@ -70,11 +68,6 @@ func ImportBundle(ctx context.Context, s *site.Site, request BundleImportRequest
 		opts.Report = progress
 		return bundle.Import(ctx, file, dir, opts)
 	})
-	if errors.Is(err, bundle.ErrUnpacked) {
-		err = sources.WithHint(err, "to add them to the plugin cache: larder cache import %s", site.ShellQuoted(request.File))
-		err = sources.WithHint(err,
-			"to store them unpacked in the mirror, add --unpacked; network mirrors have no such packages")
-	}
 	if err != nil {
 		return err
 	}
