@@ -177,7 +177,7 @@ func (d *Dir) inherit(id sources.PackageID, r record, ledgers ...*ledger) (recor
 	all, err := d.recorded(id, ledgers...)
 	for _, old := range all {
 		if old.H1 != r.H1 {
-			if old.Proven() && !old.Imported && r.was == nil {
+			if old.Proven() && r.was == nil {
 				r.was = &old
 			}
 			continue
@@ -259,10 +259,11 @@ func (t *tx) recognize(by sources.Provenance) sources.Provenance {
 }
 
 // keepKnown records the hashes of the package and returns what is known then. It keeps
-// the time at which they were first recorded.
+// the time at which they were first recorded. Like a mirror, a bundle doesn't decide which packages are genuine.
 func (t *tx) keepKnown(ctx context.Context, f store.Facts) store.Facts {
-	f.Since, f.Imported = t.d.opts.Now().UTC(), t.imported
-	if !t.Payload.Local() || f.Proven() {
+	f.Since = t.d.opts.Now().UTC()
+	claimed := t.bundled && t.d.opts.Judge.Report(t.ID.Provider, f.Proof).Verdict <= sources.MirrorEvidence
+	if !claimed && (!t.Payload.Local() || f.Proven()) {
 		f = t.d.known.Keep(t.d.opts.Judge, t.ID, f)
 		t.d.warn(t.d.known.Write(ctx))
 	}

@@ -92,16 +92,15 @@ func TestDamageIsNeverRecorded(t *testing.T) {
 	}
 }
 
-// Imported hashes are claims: verified hashes replace them, and they do not replace
-// verified hashes.
-func TestImportedHashesAreReplaced(t *testing.T) {
+// What only a bundle states about a package is not known: its author doesn't decide which packages are genuine.
+func TestBundlesMakeNothingKnown(t *testing.T) {
 	imported := func(f files) sourcetest.Supply {
 		del := delivery(f.zip(t))
 		fetch := del.Fetch
 		del.Accept = func(sources.Stored) bool { return false }
 		del.Fetch = func(ctx context.Context, stage sources.Stage) (sourcetest.Supplied, error) {
 			p, err := fetch(ctx, stage)
-			return sourcetest.Supplied{Provenance: sources.Provenance{Imported: true, Filename: p.Filename}}, err
+			return sourcetest.Supplied{Provenance: sources.Provenance{Bundled: true, Filename: p.Filename}}, err
 		}
 		del.Judge = func(sources.Contents) (sources.Proof, error) { return sources.Proof{Matched: true}, nil }
 		return del
@@ -109,13 +108,13 @@ func TestImportedHashesAreReplaced(t *testing.T) {
 	invented := files{executable: "an invention"}
 	d := open(t, t.TempDir(), cachedir.Options{})
 	deliver(t, d, widget, imported(invented))
-	s, err := d.Recall(widget)
-	sourcetest.Expect(t, err == nil && s.Imported, "%+v, %v", s, err)
+	_, err := d.Recall(widget)
+	sourcetest.ErrorIs(t, err, sources.ErrNotFound)
 	genuine := delivery(widgetFiles.zip(t))
 	genuine.Accept = func(sources.Stored) bool { return false }
 	deliver(t, d, widget, genuine)
 	for range 2 {
-		if s, err := d.Recall(widget); err != nil || s.Imported || s.H1 != widgetFiles.h1(t) {
+		if s, err := d.Recall(widget); err != nil || s.H1 != widgetFiles.h1(t) {
 			t.Errorf("%+v, %v", s, err)
 		}
 		deliver(t, d, widget, imported(invented))

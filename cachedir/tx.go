@@ -23,9 +23,9 @@ type tx struct {
 	home   *disk.Dir // directory of the entry; nil if the package is only hashed, or if denied is set
 	denied error     // why this user can't replace or add the entry of a cache of several users
 
-	old      record    // of the entry in place; without H1 if there is no usable one
-	from     *original // of the payload; nil if it was downloaded, or changed meanwhile
-	imported bool      // see [sources.Provenance]
+	old     record    // of the entry in place; without H1 if there is no usable one
+	from    *original // of the payload; nil if it was downloaded, or changed meanwhile
+	bundled bool      // see [sources.Provenance]
 }
 
 // Begin begins a transaction, see [sources.Tx]. It waits until no other process
@@ -184,7 +184,7 @@ func originalOf(from sources.Payload) *original {
 
 // Commit implements [sources.Tx].
 func (t *tx) Commit(ctx context.Context, by sources.Provenance) (sources.Stored, error) {
-	if t.imported = by.Imported; t.Received && t.Form != store.Hashed {
+	if t.bundled = by.Bundled; t.Received && t.Form != store.Hashed {
 		by = t.recognize(by)
 	}
 	return t.Tx.Commit(ctx, by)
@@ -195,7 +195,7 @@ func (t *tx) Old() store.Facts { return t.old.Facts }
 
 // Improve implements [store.Layout].
 func (t *tx) Improve(ctx context.Context, f store.Facts) (sources.Stored, error) {
-	t.old.Facts, t.imported = f, f.Imported
+	t.old.Facts = f
 	t.d.keep(ctx, t.ID, t.old)
 	t.keepKnown(ctx, f)
 	return t.d.stored(t.ID, t.d.entry(t.ID), t.old), nil
@@ -335,7 +335,7 @@ func (t *tx) replace(ctx context.Context, r record) error {
 	keep := t.old.unknown()
 	if t.d.inside {
 		all, _ := t.d.recorded(t.ID, t.d.ledger)
-		verified := slices.ContainsFunc(all, func(r record) bool { return r.Proven() && !r.Imported })
+		verified := slices.ContainsFunc(all, func(r record) bool { return r.Proven() })
 		keep = keep && (t.old.was != nil || t.old.H1 == "" && verified)
 	}
 	return t.d.replace(ctx, t.ID, t.home, t.Made, r, keep)

@@ -105,9 +105,7 @@ func (v *verifier) subject(e *Entry) store.Subject {
 		Recorded: func(store.Facts) (facts []store.Facts, err error) {
 			all, err := v.recorded(e.ID, v.ledger)
 			for _, r := range all {
-				if !r.Imported || len(r.Files) > 0 { // otherwise it is only a claim
-					facts = append(facts, r.Facts)
-				}
+				facts = append(facts, r.Facts)
 			}
 			return facts, err
 		},

@@ -516,18 +516,6 @@ func (t *fakeTx) Close() {}
 func unpack(ctx context.Context, p sources.Payload, staged *sourcetest.Buffer) (sources.Contents, error) {
 	text := staged.String()
 	switch {
-	case p.Files != nil:
-		text = ""
-		for in, err := range p.Files {
-			if err != nil {
-				return sources.Contents{}, err
-			}
-			data, err := io.ReadAll(in.Data)
-			if err != nil {
-				return sources.Contents{}, err
-			}
-			text += string(data)
-		}
 	case p.Dir != "":
 		return archive.Hash(ctx, p.Dir)
 	case p.Archive != nil:

@@ -264,8 +264,7 @@ type Stored struct {
 	// user may not add the package. It is copied to working directories until then.
 	Temporary bool
 
-	Imported bool // known only from an import, whose records are unverified
-	Seen     Seen // the files' state when the store hashed or recognized them; may be nil
+	Seen Seen // the files' state when the store hashed or recognized them; may be nil
 }
 
 // Hashes returns the known hashes of the package.

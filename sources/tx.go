@@ -80,15 +80,13 @@ type Payload struct {
 	Archive  Archive   // on this machine, closed by the caller
 	Arriving io.Reader // an archive, still being received; becomes that of the stage
 	Dir      string    // of an unpacked package
-	Files    Files     // of an unpacked package, still being received
 
 	// Covered reports that signed checksums cover the archive, and that nothing requires the h1: hash of its contents. A
 	// store of archives then only lists its files.
 	Covered bool
 
-	// Hidden are the mode bits that files made from an archive or from Files must not
-	// have, because not all users can read the original. It is 0 for downloads, which
-	// are public.
+	// Hidden are the mode bits that files made from an archive must not have, because not all users can read the
+	// original. It is 0 for downloads, which are public.
 	Hidden fs.FileMode
 }
 
@@ -101,9 +99,8 @@ type Archive interface {
 	Stat() (fs.FileInfo, error)
 }
 
-// Local reports whether the package was on this machine, or was received
-// unpacked, rather than downloaded as an archive.
-func (p Payload) Local() bool { return p.Archive != nil || p.Dir != "" || p.Files != nil }
+// Local reports whether the package was on this machine rather than received as an archive.
+func (p Payload) Local() bool { return p.Archive != nil || p.Dir != "" }
 
 // A Provenance is where a package came from and how it was verified.
 type Provenance struct {
@@ -112,7 +109,7 @@ type Provenance struct {
 	Origin   string  // a URL or a path
 	Proof    Proof   // what was proved about the package
 	Signed   *Signed // evidence to keep; nil if there is none
-	Imported bool    // ZH, Filename and Signed are unverified
+	Bundled  bool    // it came in a bundle, whose author must not decide what this user knows of other packages
 }
 
 // An Observer is called when bytes have been written to a stage, when the size of the archive

@@ -100,7 +100,7 @@ func (b *Builder) learn(id sources.PackageID, f store.Facts) {
 	if b.opts.Judge.Report(id.Provider, f.Proof).Verdict <= sources.MirrorEvidence || f.ZH == "" {
 		return
 	}
-	if old, err := b.known.Of(id); errors.Is(err, sources.ErrNotFound) || err == nil && (old.Imported || same(old, f)) {
+	if old, err := b.known.Of(id); errors.Is(err, sources.ErrNotFound) || err == nil && same(old, f) {
 		b.known.Keep(b.opts.Judge, id, f)
 	}
 }
@@ -113,7 +113,7 @@ func same(a, b store.Facts) bool {
 // knows completes facts without proof by what is known about the same contents.
 func (b *Builder) knows(id sources.PackageID, is store.Facts) store.Facts {
 	f, err := b.known.Of(id)
-	if err != nil || f.Imported || !same(f, is) || is.ZH != "" && f.ZH != is.ZH {
+	if err != nil || !same(f, is) || is.ZH != "" && f.ZH != is.ZH {
 		return is
 	}
 	f = f.With(is)
@@ -454,7 +454,7 @@ func (t *tx) Put(ctx context.Context, f store.Facts) (sources.Stored, error) {
 	if err != nil {
 		return sources.Stored{}, err
 	}
-	if known, err := t.b.known.Of(t.ID); err == nil && !known.Imported && same(known, f) {
+	if known, err := t.b.known.Of(t.ID); err == nil && same(known, f) {
 		f = f.With(known)
 	}
 	return t.added(ctx, record{Facts: f, Mark: is}), nil

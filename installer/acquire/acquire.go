@@ -156,10 +156,8 @@ type Offer struct {
 	alone bool      // download the whole archive over one connection
 	kept  bool      // the evidence is this machine's, not the source's
 
-	// Payload is the package itself, if the caller already has it, and Provenance is
-	// the data about its archive. The offer of a source has no Payload.
-	Payload    *sources.Payload
-	Provenance sources.Provenance
+	// Payload is the archive in a bundle, whose name is the Source. The offer of a source has none.
+	Payload *sources.Payload
 }
 
 // A Result is the result of a request.
@@ -388,7 +386,8 @@ func (a *Acquirer) improve(ctx context.Context, tx sources.Tx, offer Offer, held
 	if !ok {
 		return held
 	}
-	s, err := tx.Commit(ctx, sources.Provenance{ZH: held.ZH, Signed: offer.Signed, Proof: better.Proof})
+	by := sources.Provenance{ZH: held.ZH, Signed: offer.Signed, Proof: better.Proof, Bundled: offer.Payload != nil}
+	s, err := tx.Commit(ctx, by)
 	if err != nil {
 		a.Warn(held.ID, "recording its signed checksums: "+err.Error())
 	}

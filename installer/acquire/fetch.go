@@ -55,8 +55,8 @@ func (a *Acquirer) fetch(
 	}
 	a.reportStep(req, offer, Event{Step: Fetching})
 	switch at := offer.Location; {
-	case offer.Payload != nil && offer.Payload.Arriving != nil:
-		got.Origin, got.Hidden = offer.Provenance.Origin, offer.Payload.Hidden
+	case offer.Payload != nil:
+		got.Origin, got.Bundled, got.Hidden = offer.Source, true, offer.Payload.Hidden
 		to := newArriving(offer, stage)
 		err := to.Begin("")
 		if err == nil {
@@ -65,9 +65,6 @@ func (a *Acquirer) fetch(
 		seen.tell()
 		got.ZH, got.size = to.hash(), seen.done
 		return got, err
-	case offer.Payload != nil:
-		got.Payload, got.Provenance = *offer.Payload, offer.Provenance
-		return got, nil
 	case at.Dir != "":
 		got.Dir, got.Origin, got.Filename = at.Dir, at.Dir, ""
 		return got, nil

@@ -333,7 +333,6 @@ func TestAppraise(t *testing.T) {
 		{name: "known", known: sources.Stored{H1: contents.H1, Proof: proofBy(publisher, true)}, want: sources.SelfSigned, read: true},
 		{name: "known and stated", hashes: []sources.Hash{contents.H1}, known: sources.Stored{H1: contents.H1, Proof: proofBy(publisher, true)}, want: sources.SelfSigned, read: true},
 		{name: "another is known", known: sources.Stored{H1: h1("b"), Proof: proofBy(publisher, true)}, err: replaced, read: true},
-		{name: "a claim", known: sources.Stored{H1: contents.H1, Proof: proofBy(publisher, true), Imported: true}},
 		{name: "another is stated", hashes: []sources.Hash{h1("b")}, err: "should be"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -382,21 +381,14 @@ func TestSlots(t *testing.T) {
 	sourcetest.Equal(t, cap(acquire.NewSlots(0)), 48)
 }
 
-// The archive of a payload is its provider's to close, and one that was opened is closed.
+// A store learns that an archive came in a bundle.
 func TestPayloads(t *testing.T) {
 	m := newMachine(t)
-	closed := 0
-	a := m.acquirer()
-	offer := acquire.Offer{Package: m.offer, Provenance: sources.Provenance{ZH: zh("a"), Origin: "an export", Imported: true}}
-	offer.Location, offer.Kind = sources.Location{}, sources.FromFilesystem
-	offer.Payload = &sources.Payload{Archive: textArchive{strings.NewReader("a"), &closed, nil}}
-	res, err := a.Take(t.Context(), m.request(), offer)
-	sourcetest.Expect(t, err == nil && closed == 0 && res.Package.Origin == "an export" && m.committed[0].Imported, "got %+v, %v, closed %d", res, err, closed)
-	sourcetest.Equal(t, m.steps(), "fetching, verified")
-
-	offer.Payload.Archive = textArchive{strings.NewReader("a"), &closed, errStep} // it has changed since it was hashed
-	_, err = a.Take(t.Context(), m.request(), offer)
-	sourcetest.Expect(t, errors.Is(err, errStep) && len(m.committed) == 1, "got %v", err)
+	offer := acquire.Offer{Package: m.offer, Payload: &sources.Payload{Arriving: strings.NewReader("a")}}
+	offer.Location, offer.Kind, offer.Source = sources.Location{}, sources.FromFilesystem, "a bundle"
+	res, err := m.acquirer().Take(t.Context(), m.request(), offer)
+	sourcetest.Expect(t, err == nil && res.Package.Origin == "a bundle" && m.committed[0].Bundled, "got %+v, %v", res, err)
+	sourcetest.Equal(t, m.steps(), "fetching, arriving, verified")
 }
 
 // A dry run fails where a record can't be read, as the real one does.

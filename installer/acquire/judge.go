@@ -145,7 +145,7 @@ func (a *Acquirer) judgeArchive(ctx context.Context, req Request, offer Offer, g
 // archive: it alone shows that the package is the one that the lock file, the source or a record has.
 func readsContents(req Request, offer Offer, zh sources.Hash, known sources.Stored) bool {
 	lacks := func(hashes []sources.Hash) bool { return sources.AnyUsable(hashes) && !slices.Contains(hashes, zh) }
-	return lacks(req.Locked) || lacks(offer.Hashes) || known.Hashed() && !known.Imported && known.ZH != zh
+	return lacks(req.Locked) || lacks(offer.Hashes) || known.Hashed() && known.ZH != zh
 }
 
 // judgeContents is the last check before the package becomes visible, when all hashes
@@ -173,7 +173,7 @@ func (a *Acquirer) judgeContents(
 // before about the same contents.
 func (a *Acquirer) bestReport(proof sources.Proof, now, known sources.Stored) sources.Report {
 	r := a.report(now.ID, proof)
-	if known.Same(now) && !known.Imported && known.Report.Verdict > r.Verdict {
+	if known.Same(now) && known.Report.Verdict > r.Verdict {
 		return known.Report
 	}
 	return r
@@ -193,8 +193,11 @@ func (a *Acquirer) checkHashes(req Request, offer Offer, got ...sources.Hash) er
 		return final && !sources.MatchesAny(want, got...)
 	}
 	if sources.AnyUsable(offer.Hashes) && refuses(offer.Hashes) {
-		return sources.WithHint(&HashMismatchError{Want: offer.Hashes, Got: got},
-			"run the command again; if the package still differs, ask its publisher before using it")
+		hint := "run the command again; if the package still differs, ask its publisher before using it"
+		if offer.Payload != nil {
+			hint = "copy the bundle again, or ask the sender for a new one"
+		}
+		return sources.WithHint(&HashMismatchError{Want: offer.Hashes, Got: got}, "%s", hint)
 	}
 	if provable(req, offer) && refuses(req.Locked) {
 		return a.Refuse(req.By, req.ID, req.Locked, got...)

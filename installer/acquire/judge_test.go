@@ -114,7 +114,6 @@ func TestFormerProofs(t *testing.T) {
 	}{
 		{"the same", sources.Stored{H1: h1("a"), Proof: former}, true},
 		{"not signed", sources.Stored{H1: h1("a"), Proof: sources.Proof{Matched: true}}, false},
-		{"a claim", sources.Stored{H1: h1("a"), Proof: former, Imported: true}, false},
 		{"none", sources.Stored{}, false},
 	} {
 		m := newMachine(t)
@@ -198,7 +197,6 @@ func TestCheckRepublished(t *testing.T) {
 		{"another archive, contents unknown", sources.Stored{H1: h1("a"), ZH: zh("a")}, sources.Stored{ZH: zh("b")}, replaced},
 		{"another archive, contents not recorded", sources.Stored{ZH: zh("a")}, sources.Stored{H1: h1("b"), ZH: zh("b")}, replaced},
 		{"nothing to compare", sources.Stored{ZH: zh("a")}, sources.Stored{H1: h1("b")}, same},
-		{"a claim", sources.Stored{H1: h1("a"), ZH: zh("a"), Imported: true}, sources.Stored{H1: h1("b"), ZH: zh("a")}, same},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			m := newMachine(t)
@@ -258,17 +256,13 @@ func TestKnownContents(t *testing.T) {
 		{name: "another, and this one is locked", recorded: at(widget.Platform, sources.Stored{H1: h1("b")}), locked: []sources.Hash{h1("a")}, warning: "the lock file has the new contents"},
 		{name: "another, and this one's archive is locked", recorded: at(widget.Platform, sources.Stored{H1: h1("b")}), locked: []sources.Hash{zh("a")}, warning: "the lock file has the new contents"},
 		{name: "other contents, although they are locked", recorded: at(widget.Platform, sources.Stored{H1: h1("b"), ZH: zh("a")}), locked: []sources.Hash{h1("a")}, want: swapped},
-		{name: "a claim", recorded: at(widget.Platform, sources.Stored{H1: h1("b"), Imported: true})},
 		{name: "only the same archive", recorded: at(widget.Platform, sources.Stored{ZH: zh("a")})},
 		{name: "only another archive", recorded: at(widget.Platform, sources.Stored{ZH: zh("b")}), want: replaced},
-		{name: "only a claim about another archive", recorded: at(widget.Platform, sources.Stored{ZH: zh("b"), Imported: true})},
 		{name: "another, elsewhere", elsewhere: at(widget.Platform, sources.Stored{H1: h1("b")}), want: replaced},
-		{name: "a claim, and another elsewhere", recorded: at(widget.Platform, sources.Stored{H1: h1("a"), Imported: true}), elsewhere: at(widget.Platform, sources.Stored{H1: h1("b")}), want: replaced},
 		{name: "the same, and another elsewhere", recorded: at(widget.Platform, sources.Stored{H1: h1("a")}), elsewhere: at(widget.Platform, sources.Stored{H1: h1("b")})},
 		{name: "for another platform", recorded: at(other, sources.Stored{H1: h1("b"), ZH: zh("b")})},
 		{name: "same archive for another platform", recorded: at(other, sources.Stored{H1: h1("b"), ZH: zh("a")}), locked: []sources.Hash{h1("a")}, want: swapped},
 		{name: "same archive for another platform, elsewhere", elsewhere: at(other, sources.Stored{H1: h1("b"), ZH: zh("a")}), want: swapped},
-		{name: "same archive for another platform, a claim", recorded: at(other, sources.Stored{H1: h1("b"), ZH: zh("a"), Imported: true})},
 		{name: "same archive for another platform, contents unknown", recorded: at(other, sources.Stored{ZH: zh("a")})},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -360,7 +354,7 @@ var (
 func TestRecorded(t *testing.T) {
 	m := newMachine(t)
 	m.recorded = map[sources.Platform]sources.Stored{
-		widget.Platform: {H1: h1("own")}, plan9: {H1: h1("plan9")}, arm: {H1: h1("a claim"), Imported: true},
+		widget.Platform: {H1: h1("own")}, plan9: {H1: h1("plan9")},
 	}
 	m.elsewhere = map[sources.Platform]sources.Stored{
 		arm: {H1: h1("arm")}, plan9: {H1: h1("not asked for")}, {OS: "darwin", Arch: "arm64"}: {ZH: zh("only an archive")},
@@ -390,9 +384,6 @@ func TestHashesOfOtherPlatforms(t *testing.T) {
 		{"stated", func(m *machine, _ *acquire.Request) { m.offer.Others = []sources.Hash{zh("arm")} }, false},
 		{"known to the caller", func(_ *machine, r *acquire.Request) { r.Others = []sources.Hash{zh("arm")} }, false},
 		{"recorded", func(m *machine, _ *acquire.Request) { m.recorded[arm] = sources.Stored{H1: h1("arm"), ZH: zh("arm")} }, false},
-		{"claimed", func(m *machine, _ *acquire.Request) {
-			m.recorded[arm] = sources.Stored{H1: h1("arm"), ZH: zh("arm"), Imported: true}
-		}, true},
 		{"of this platform", func(m *machine, r *acquire.Request) { m.offer.Signed, r.Locked = signed, []sources.Hash{zh("a")} }, false},
 		{"of this platform and others", func(m *machine, r *acquire.Request) {
 			m.offer.Signed, r.Locked = signed, []sources.Hash{zh("a"), zh("arm")}
@@ -433,7 +424,6 @@ func TestKeptEvidence(t *testing.T) {
 		{"under another name", sources.FromNetwork, at(arm, kept(publisher, true, "linux_arm64=a")), nil, sources.HashOnly},
 		{"for a filesystem mirror", sources.FromFilesystem, at(arm, kept(publisher, true, "linux_amd64=a")), nil, sources.HashOnly},
 		{"and other evidence is delivered", sources.FromNetwork, at(arm, kept(publisher, true, "linux_amd64=a")), evidence(stranger, false, "linux_amd64=a"), sources.MirrorEvidence},
-		{"in a claim", sources.FromNetwork, at(arm, sources.Stored{H1: h1("arm"), Imported: true, Signed: evidence(publisher, true, "linux_amd64=a")}), nil, sources.HashOnly},
 		{"the best", sources.FromNetwork, map[sources.Platform]sources.Stored{
 			arm: kept(stranger, false, "linux_amd64=a"), plan9: kept(publisher, true, "linux_amd64=a"),
 		}, nil, sources.SelfSigned},

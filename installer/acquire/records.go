@@ -27,9 +27,7 @@ func (a *Acquirer) OfOthers(id sources.PackageID, locked, known []sources.Hash) 
 		return true
 	}
 	for _, was := range a.Recorded(id) {
-		if !was.Imported {
-			rest = sources.Without(rest, was.Hashes()...)
-		}
+		rest = sources.Without(rest, was.Hashes()...)
 	}
 	return len(rest) == 0
 }
@@ -103,7 +101,7 @@ func (a *Acquirer) useKept(ctx context.Context, offer *Offer) {
 	}
 	best := sources.Unverified
 	for _, was := range a.Recorded(sources.PackageID{Provider: offer.ID.Provider, Version: offer.ID.Version}) {
-		if was.Imported || was.Signed == nil {
+		if was.Signed == nil {
 			continue
 		}
 		for _, zh := range offer.Hashes {
@@ -125,10 +123,9 @@ func (a *Acquirer) recall(id sources.PackageID) (sources.Stored, error) {
 	return a.verified(id, known)
 }
 
-// verified returns the store's record of a package. If there is none, or only an
-// import's claim, it returns this user's record from elsewhere.
+// verified returns the store's record of a package. If there is none, it returns this user's record from elsewhere.
 func (a *Acquirer) verified(id sources.PackageID, known sources.Stored) (sources.Stored, error) {
-	if known.Hashed() && !known.Imported || a.opts.Memory == nil {
+	if known.Hashed() || a.opts.Memory == nil {
 		return a.judged(id, known), nil
 	}
 	elsewhere, err := a.opts.Memory.Recall(id)

@@ -99,7 +99,7 @@ func (a *Acquirer) foreseen(
 	proof := proofOf(req, offer, signed)
 	s := sources.Stored{ID: req.ID, Proof: proof, Report: a.report(req.ID, proof)}
 	best, other := s.Report, sources.AnyOf(sources.ZH, offer.Hashes) && !slices.Contains(offer.Hashes, known.ZH)
-	if !other && !known.Imported && known.Report.Verdict > best.Verdict { // see bestReport
+	if !other && known.Report.Verdict > best.Verdict { // see bestReport
 		best = known.Report
 	}
 	return s, a.opts.Judge.Check(req.ID, best)
@@ -115,7 +115,7 @@ func (a *Acquirer) Appraise(ctx context.Context, req Request) (sources.Stored, e
 		return sources.Stored{}, err
 	}
 	known, err := a.recall(req.ID)
-	if err != nil || known.Imported {
+	if err != nil {
 		known = sources.Stored{}
 	}
 	if offer.Signed == nil && !sources.AnyUsable(offer.Hashes) && !known.Proof.Any() {

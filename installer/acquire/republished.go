@@ -119,8 +119,6 @@ func (a *Acquirer) checkKnown(
 func compare(was, now sources.Stored, from string) error {
 	differ := func(a, b sources.Hash) bool { return a != "" && b != "" && a != b }
 	switch {
-	case was.Imported:
-		return nil
 	case was.ZH != "" && was.ZH == now.ZH && differ(was.H1, now.H1):
 		err := &HashMismatchError{
 			By:   fmt.Sprintf("the archive %s, as verified before,", now.ZH),

@@ -213,7 +213,7 @@ func (e *Evidence) Describe(id sources.PackageID, dir string, f Facts) sources.S
 		ID: id, Dir: dir,
 		H1: f.H1, ZipH1: f.ZipH1, ZH: f.ZH, Filename: f.Filename, Origin: f.Origin,
 		Signed: signed, Proof: proof, Report: e.Judge.Report(id.Provider, proof),
-		Since: f.Since, Sums: f.Sums, Imported: f.Imported,
+		Since: f.Since, Sums: f.Sums,
 	}
 }
 

@@ -30,7 +30,6 @@ type Facts struct {
 	Proof    sources.Proof `json:"proof,omitzero"`
 	Evidence string        `json:"evidence,omitempty"` // the evidence for the proof, see [evidence.Reference]
 	Since    time.Time     `json:"since,omitzero"`     // when the hashes were first recorded
-	Imported bool          `json:"imported,omitempty"` // known only from an import
 	Sums     Sums          `json:"sums,omitempty"`     // of its files; empty if unknown
 }
 

@@ -21,28 +21,24 @@ func KeyOf(id sources.PackageID) string { return id.Version.String() + "/" + id.
 func (k Known) Of(id sources.PackageID) (Facts, error) { return k.Find(id.Provider, KeyOf(id)) }
 
 // Keep records facts about a package and returns what is known then. Facts about the same contents that were known
-// before stay if they are worth as much, and so does the time at which the hashes were first recorded. Claims of an
-// import don't replace verified hashes. [Ledger.Write] writes the facts.
+// before stay if they are worth as much, and so does the time at which the hashes were first recorded. [Ledger.Write]
+// writes the facts.
 func (k Known) Keep(judge sources.Judge, id sources.PackageID, f Facts) Facts {
 	worth := func(f Facts) sources.Verdict { return judge.Report(id.Provider, f.Proof).Verdict }
 	if old, err := k.Of(id); err == nil {
 		switch same := old.Same(f); {
-		case f.Imported && !old.Imported && (!same || old.H1 == ""):
-			return old
 		case old.H1 == "" && f.ZH == "" && worth(old) > worth(f): // nothing shows that it is the same package
 			return f
 		case same && (old.ZH == f.ZH || f.ZH == ""):
-			if !old.Imported {
-				f = f.With(old)
-			}
-			if worth(old) >= worth(f) && (old.Evidence != "") == (f.Evidence != "") && (f.Imported || !old.Imported) {
+			f = f.With(old)
+			if worth(old) >= worth(f) && (old.Evidence != "") == (f.Evidence != "") {
 				if old.H1 == f.H1 {
 					return old
 				}
 				f = old.With(f)
 				break
 			}
-			f.Since, f.Imported = old.Since, f.Imported && old.Imported
+			f.Since = old.Since
 		}
 	}
 	k.Set(id.Provider, KeyOf(id), f)

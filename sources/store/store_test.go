@@ -91,18 +91,13 @@ func TestUnpack(t *testing.T) {
 			return sources.Payload{Archive: f, Hidden: 0o044}
 		},
 		"directory": func(txTest) sources.Payload { return sources.Payload{Dir: dir} },
-		"files": func(txTest) sources.Payload {
-			return sources.Payload{Files: func(yield func(sources.Incoming, error) bool) {
-				yield(sources.Incoming{Path: "terraform-provider-widget", Executable: true, Data: strings.NewReader("the provider")}, nil)
-			}}
-		},
 	}
 	var want sources.Hash
 	for name, payload := range payloads {
 		for form, path := range map[store.Form]string{store.Unpacked: "/terraform-provider-widget", store.Packed: "", store.Hashed: "none"} {
 			x := begin(t, form)
 			c, err := x.Unpack(t.Context(), payload(x))
-			if form == store.Packed && (name == "directory" || name == "files") {
+			if form == store.Packed && name == "directory" {
 				sourcetest.Expect(t, err != nil && sources.Hints(err)[0] == "pack it" && strings.HasPrefix(err.Error(), x.ID.String()), "%s: %v", name, err)
 				x.Close()
 				continue
@@ -350,18 +345,14 @@ func TestCoveredArchives(t *testing.T) {
 	sourcetest.Expect(t, err != nil && strings.Contains(err.Error(), "unpacking: "), "got %v", err)
 }
 
-// What is known about an archive and what is known about its contents complete each other. Weaker facts, and claims,
-// replace nothing.
+// What is known about an archive and what is known about its contents complete each other. Weaker facts replace nothing.
 func TestKnownHashes(t *testing.T) {
 	archive, both := store.Facts{ZH: "zh:a"}, store.Facts{H1: "h1:a", ZH: "zh:a"}
 	proven := func(f store.Facts) store.Facts { f.Proof = by("K"); return f }
-	claimed := func(f store.Facts) store.Facts { f.Imported = true; return f }
 	for i, c := range []struct{ old, new, returned, kept store.Facts }{
 		{proven(archive), both, proven(both), proven(both)},
 		{both, proven(archive), proven(both), proven(both)},
 		{proven(both), archive, proven(both), proven(both)},
-		{proven(archive), claimed(both), proven(archive), proven(archive)},
-		{claimed(both), proven(archive), proven(archive), proven(archive)},
 		{proven(archive), store.Facts{H1: "h1:a"}, store.Facts{H1: "h1:a"}, proven(archive)},
 		{archive, store.Facts{H1: "h1:a"}, store.Facts{H1: "h1:a"}, store.Facts{H1: "h1:a"}},
 		{proven(archive), store.Facts{H1: "h1:b", ZH: "zh:b"}, store.Facts{H1: "h1:b", ZH: "zh:b"}, store.Facts{H1: "h1:b", ZH: "zh:b"}},

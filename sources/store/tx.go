@@ -2,7 +2,6 @@ package store
 
 import (
 	"archive/zip"
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -132,10 +131,8 @@ func (t *Tx) make(ctx context.Context, from sources.Payload) (c sources.Contents
 		to = archive.Dest{Dir: dir, ReadOnly: t.ReadOnly, Hidden: from.Hidden}
 	}
 	switch {
-	case t.Form == Packed && (from.Dir != "" || from.Files != nil):
-		return c, NoArchive(cmp.Or(from.Dir, "the package"), t.NoArchive)
-	case from.Files != nil:
-		return archive.Receive(ctx, from.Files, to)
+	case t.Form == Packed && from.Dir != "":
+		return c, NoArchive(from.Dir, t.NoArchive)
 	case from.Dir != "":
 		return archive.Copy(ctx, from.Dir, to)
 	}

@@ -181,7 +181,7 @@ func compareInstalled(s sources.Stored, locked lockfile.Entry, path string, err 
 	case s.Differs != "":
 		return store.Changed, s.Changes
 	case sources.MatchesAny(locked.Hashes, s.H1, s.ZipH1, s.ZH):
-	case !s.Since.IsZero() && !s.Imported && !sources.AnyOf(sources.ZH, locked.Hashes): // they may be of others
+	case !s.Since.IsZero() && !sources.AnyOf(sources.ZH, locked.Hashes): // they may be of others
 		return isForeign, fmt.Sprintf("its contents are %s, as verified on %s, and the lock file does not have them",
 			s.H1, s.Since.Format(time.DateOnly))
 	default:

@@ -260,7 +260,7 @@ func knownHashes(
 	platforms, err := from.Recorded(r.Provider, r.Version)
 	for _, p := range platforms {
 		s, err := from.Recall(sources.PackageID{Provider: r.Provider, Version: r.Version, Platform: p})
-		if err == nil && !s.Imported {
+		if err == nil {
 			all = append(all, s)
 		}
 	}

@@ -97,16 +97,17 @@ func (im *importer) acceptAll(ctx context.Context) error {
 	var all []sources.Stored
 	for _, from := range im.bundles {
 		for _, p := range from.Manifest.Packages {
-			all = append(all, im.into.Foresee(ctx, p.ID, p.H1, claims(from, p)))
+			all = append(all, im.into.Foresee(ctx, offered(from, p), p.ZH))
 		}
 	}
 	return im.Accept(ctx, all)
 }
 
-// claims returns what a bundle claims about a package. An archive is verified when it is imported.
-func claims(b *bundle.Bundle, p bundle.Package) sources.Provenance {
-	return sources.Provenance{
-		Origin: b.Name(), ZH: p.ZH, Filename: p.ID.Filename(), Signed: b.Manifest.Signed(p.ID.Release()),
+// offered returns what a bundle states about a package, which is verified when it is imported.
+func offered(b *bundle.Bundle, p bundle.Package) sources.Package {
+	return sources.Package{
+		ID: p.ID, Hashes: []sources.Hash{p.ZH}, Source: b.Name(), Kind: sources.FromFilesystem, Filename: p.ID.Filename(),
+		Signed: b.Manifest.Signed(p.ID.Release()),
 	}
 }
 
@@ -114,7 +115,7 @@ func claims(b *bundle.Bundle, p bundle.Package) sources.Provenance {
 func (im *importer) read(ctx context.Context, from *bundle.Bundle) error {
 	var errs []error
 	for _, p := range from.Manifest.Packages {
-		outcome, err := im.into.Import(ctx, p.ID, p.H1, from.Payload(p), claims(from, p))
+		outcome, err := im.into.Import(ctx, offered(from, p), from.Payload(p))
 		if err == nil {
 			im.changes = append(im.changes, report.Change{Outcome: &outcome, Unchanged: outcome.How != installer.Imported})
 			continue
