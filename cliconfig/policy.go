@@ -18,7 +18,7 @@ import (
 // policySettings are the names of rules, in the order of the documentation.
 var policySettings = sources.Texts([]policy.Setting{
 	policy.Allow, policy.Deny, policy.Versions, policy.MinAge,
-	policy.RequireSigned, policy.TrustedKeys, policy.Engines, policy.Platforms,
+	policy.RequireSigned, policy.TrustedKeys, policy.ApprovedBy, policy.Engines, policy.Platforms,
 })
 
 // policyBlockName is the name of the blocks with rules.
@@ -37,6 +37,7 @@ func (l *loader) policy(layer policy.Layer, to *[]policy.Rule) field {
 			string(policy.MinAge):        b.minAge,
 			string(policy.RequireSigned): b.requireSigned,
 			string(policy.TrustedKeys):   b.filled(b.trustedKeys),
+			string(policy.ApprovedBy):    b.approvedBy,
 			string(policy.Engines):       b.filled(b.engines),
 			string(policy.Platforms):     b.platforms(*to),
 			"except":                     l.ofMinAge,
@@ -161,7 +162,8 @@ func (b *policyBlock) trustedKeys(e syntax.Entry) {
 				"second list of trusted keys for %s; the first is at line %d", e.Key, at.Line)
 		default:
 			first[pattern] = e.Place
-			r.Keys = append(r.Keys, sources.TrustedKeys{Providers: pattern, Keys: b.fingerprints(e)})
+			keys := b.fingerprints(e, "the trusted keys for "+e.Key)
+			r.Keys = append(r.Keys, sources.TrustedKeys{Providers: pattern, Keys: keys})
 		}
 	})(e)
 	n := 0
@@ -175,9 +177,18 @@ func (b *policyBlock) trustedKeys(e syntax.Entry) {
 	}
 }
 
-// fingerprints returns the fingerprints in the list for a pattern.
-func (l *loader) fingerprints(e syntax.Entry) (keys []sources.Fingerprint) {
-	subject := "the trusted keys for " + e.Key
+// approvedBy reads the keys that approve sets of packages.
+func (b *policyBlock) approvedBy(e syntax.Entry) {
+	r := policy.Rule{Setting: policy.ApprovedBy, Approvers: b.fingerprints(e, e.Key)}
+	if len(r.Approvers) > maxKeys {
+		b.errorf(e.Place, "", "%s has more than %d keys", e.Key, maxKeys)
+	} else if r.Approvers != nil {
+		b.add(e.Place, r)
+	}
+}
+
+// fingerprints returns the fingerprints in the list of a subject.
+func (l *loader) fingerprints(e syntax.Entry, subject string) (keys []sources.Fingerprint) {
 	if e.Value.Kind != syntax.List || len(e.Value.Items) == 0 {
 		l.errorf(e.Value.Place, "write a list of fingerprints, in double quotes",
 			"%s must be a list with at least one item", subject)

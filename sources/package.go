@@ -140,7 +140,7 @@ type Package struct {
 	// before the download fails; 0 means the usual number.
 	Tries int
 
-	from Source // the source for Again; nil if no wrapper set it
+	from Source // the source for Again and Approvals; nil if no wrapper set it
 }
 
 // size returns about how many bytes of memory the description takes.
@@ -155,6 +155,14 @@ func (p Package) Again(ctx context.Context) (Package, error) {
 		return Package{}, &PackageError{ID: p.ID, Err: ErrNotFound}
 	}
 	return p.from.Package(ctx, p.ID)
+}
+
+// Approvals returns the keys that signed the set of the package's source, see [Approver].
+func (p Package) Approvals(ctx context.Context, zh Hash) ([]Signer, error) {
+	if from, ok := p.from.(Approver); ok {
+		return from.Approvals(ctx, p.ID, zh)
+	}
+	return nil, nil
 }
 
 // A Kind is the kind of source that a package comes from. Trust depends on it.

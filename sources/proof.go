@@ -19,6 +19,9 @@ type Proof struct {
 	Name    string   `json:"name,omitempty"`
 	Signers []Signer `json:"signers,omitempty"`
 
+	// Approvals are the keys that signed a set which lists the package with the checksum of its archive.
+	Approvals []Signer `json:"approvals,omitempty"`
+
 	// Revoked are keys that signed, but were revoked, in the evidence at hand. It is not
 	// part of records.
 	Revoked []Fingerprint `json:"-"`
@@ -41,7 +44,22 @@ func (p Proof) And(now Proof) Proof {
 	if now.Name == "" {
 		now.Name = p.Name
 	}
-	return now
+	return now.Approved(p.Approvals)
+}
+
+// Approved returns p with these approvals, too. Of those of a key, the newest stays.
+func (p Proof) Approved(by []Signer) Proof {
+	p.Approvals = slices.Clone(p.Approvals)
+	for _, s := range by {
+		i := slices.IndexFunc(p.Approvals, func(was Signer) bool { return was.Fingerprint == s.Fingerprint })
+		switch {
+		case i < 0:
+			p.Approvals = append(p.Approvals, s)
+		case s.Signed.After(p.Approvals[i].Signed):
+			p.Approvals[i] = s
+		}
+	}
+	return p
 }
 
 // indexOf returns the index of the same key among the signers, or -1.
@@ -128,6 +146,8 @@ type Report struct {
 	By      []SignedBy // all keys that signed, best first
 	Signed  string     // the name of the signed file; empty if no signature was verified
 	Notes   []string   // additional information for the user, worded like errors
+
+	Approvals []Signer // of the proof, without those of expired keys
 
 	// Refused is the reason why the signatures are not accepted, such as that the
 	// provider has trusted keys and these are others.

@@ -141,6 +141,13 @@ func (d Detail) Usable() bool {
 	return d.Protocols == nil || slices.ContainsFunc(d.Protocols, SupportedProtocol)
 }
 
+// An Approver is a source that may have a signed set of packages.
+type Approver interface {
+	// Approvals returns the keys that signed the set, if it lists a package with the checksum of its archive; with any
+	// checksum if zh is empty.
+	Approvals(ctx context.Context, id PackageID, zh Hash) ([]Signer, error)
+}
+
 // A Detailer is a source that knows more about a version after another request.
 type Detailer interface {
 	Detail(ctx context.Context, r Release) (Detail, error)

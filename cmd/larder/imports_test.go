@@ -29,7 +29,7 @@ sources/bucket: sources sources/{disk,fetch}
 sources/disk: sources
 sources/evidence: sources sources/disk
 sources/fetch: sources
-sources/netmirror: sources sources/{evidence,fetch}
+sources/netmirror: sources sources/{evidence,fetch,trust}
 sources/oci: sources sources/{evidence,fetch}
 sources/policy: sources
 sources/registry: sources sources/fetch
@@ -37,8 +37,8 @@ sources/seal: sources sources/disk
 sources/sourcetest: sources sources/{disk,evidence}
 sources/staging: sources sources/disk
 sources/store: sources sources/{archive,disk,evidence,seal,staging}
-sources/trust: sources sources/policy
-fsmirror: sources sources/{disk,evidence}
+sources/trust: sources sources/{disk,evidence,policy}
+fsmirror: sources sources/{disk,evidence,trust}
 fsmirror/builder: sources fsmirror sources/{archive,disk,evidence,seal,staging,store,trust}
 fsmirror/bundle: sources fsmirror sources/{archive,disk,evidence,seal,store,trust} fsmirror/builder
 fsmirror/publish: sources fsmirror sources/{bucket,disk,evidence,fetch,netmirror,oci,store,trust}
@@ -62,7 +62,7 @@ cmd/larder/ui: cliconfig
 cmd/larder/ui/uitest:
 cmd/larder/report/board: cmd/larder/ui sources sources/fetch installer/acquire
 cmd/larder/report/webpage: cmd/larder/{report,ui} sources fsmirror/builder
-cmd/larder/report: cmd/larder/report/board cmd/larder/ui sources cachedir installer sources/{disk,fetch,store}
+cmd/larder/report: cmd/larder/report/board cmd/larder/ui sources cachedir installer sources/{disk,fetch,store,trust}
 	fsmirror/{builder,bundle,legacy,publish,server} installer/acquire
 cmd/larder/line: cmd/larder/{ui,report} sources
 cmd/larder/site: cmd/larder/{report,ui} sources cachedir cliconfig fsmirror installer
@@ -70,7 +70,7 @@ cmd/larder/site: cmd/larder/{report,ui} sources cachedir cliconfig fsmirror inst
 	fsmirror/{builder,legacy,publish} installer/{acquire,lockfile,modules}
 cmd/larder/site/sitetest: sources cliconfig sources/sourcetest cmd/larder/{report,site}
 cmd/larder/job: cmd/larder/{report,site,ui} cmd/larder/report/webpage sources cachedir cliconfig fsmirror installer
-	sources/{archive,disk,policy,store} cachedir/view fsmirror/{builder,bundle,publish}
+	sources/{archive,disk,policy,store,trust} cachedir/view fsmirror/{builder,bundle,publish}
 	installer/{acquire,lockfile,modules}
 cmd/larder/job/ask: cmd/larder/{job,report,site,ui} sources cachedir cliconfig fsmirror installer
 	sources/{archive,disk,evidence,fetch,policy,trust} installer/{acquire,lockfile,modules}
@@ -79,7 +79,8 @@ cmd/larder/job/cache: cmd/larder/{job,report,site,ui} sources cachedir installer
 cmd/larder/job/install: cmd/larder/{job,report,site,ui} sources cachedir cliconfig installer
 	sources/{disk,policy,store} installer/{acquire,lockfile,modules}
 cmd/larder/job/mirror: cmd/larder/{job,report,site,ui} sources cachedir fsmirror installer
-	sources/{archive,disk,evidence,store,trust} fsmirror/{builder,bundle,legacy,publish} installer/{acquire,datadir}
+	sources/{archive,disk,evidence,store,trust} fsmirror/{builder,bundle,legacy,publish}
+	installer/{acquire,datadir,lockfile}
 cmd/larder/job/run: cmd/larder/{job,report,site,ui} sources cliconfig installer sources/{disk,trust} cachedir/view
 	cliconfig/programs installer/{datadir,lockfile,modules}
 cmd/larder/job/serve: cmd/larder/{job,report,site} cmd/larder/report/webpage sources cliconfig fsmirror

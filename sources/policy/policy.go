@@ -29,6 +29,7 @@ const (
 	MinAge        Setting = "min_age"        // only versions that were published long enough ago
 	RequireSigned Setting = "require_signed" // only packages with a valid signature
 	TrustedKeys   Setting = "trusted_keys"   // only packages that these keys signed
+	ApprovedBy    Setting = "approved_by"    // only packages that a set lists which one of these keys signed
 	Engines       Setting = "engines"        // only these engines and versions of them
 	Platforms     Setting = "platforms"      // what lock files must have hashes for
 )
@@ -61,6 +62,7 @@ type Rule struct {
 	Matching  sources.Constraints   // of Versions
 	Text      string                // the value as written, for messages
 	Keys      []sources.TrustedKeys // of TrustedKeys; several for one provider are alternatives
+	Approvers []sources.Fingerprint // of ApprovedBy; alternatives
 	Engines   map[sources.Engine]sources.Constraints
 	Platforms []sources.Platform
 }
@@ -88,6 +90,8 @@ func (r Rule) Value() string {
 		for _, t := range r.Keys {
 			parts = append(parts, t.Providers.String()+" "+strings.Join(sources.Texts(t.Keys), " "))
 		}
+	case ApprovedBy:
+		parts = sources.Texts(r.Approvers)
 	case Engines:
 		for _, e := range slices.Sorted(maps.Keys(r.Engines)) {
 			parts = append(parts, fmt.Sprintf("%s %s", e, r.Engines[e]))
@@ -327,7 +331,7 @@ func (p *Policy) CheckOverride(provider sources.Provider) error {
 	if err := p.CheckProvider(provider); err != nil {
 		return err
 	}
-	for _, s := range []Setting{Versions, MinAge, RequireSigned, TrustedKeys} {
+	for _, s := range []Setting{Versions, MinAge, RequireSigned, TrustedKeys, ApprovedBy} {
 		for _, r := range p.of(s, provider) {
 			return (&Violation{Rule: r, Provider: provider, Override: true}).With()
 		}
@@ -354,8 +358,8 @@ func (p *Policy) Has(settings ...Setting) bool {
 	return slices.ContainsFunc(p.rules(), func(r Rule) bool { return slices.Contains(settings, r.Setting) })
 }
 
-// AboutSignatures reports whether a rule requires signatures.
-func (p *Policy) AboutSignatures() bool { return p.Has(RequireSigned, TrustedKeys) }
+// AboutSignatures reports whether a rule requires signatures, of packages or of sets.
+func (p *Policy) AboutSignatures() bool { return p.Has(RequireSigned, TrustedKeys, ApprovedBy) }
 
 // AboutProviders returns the first rule that can exclude a provider or a package.
 func (p *Policy) AboutProviders() (Rule, bool) {
@@ -406,6 +410,14 @@ func (p *Policy) SignedBy(provider sources.Provider) (Rule, bool) {
 
 // KeyRules returns the rules about the keys that may sign a provider's packages.
 func (p *Policy) KeyRules(provider sources.Provider) []Rule { return p.of(TrustedKeys, provider) }
+
+// Approvals returns the rules about the keys that may approve packages.
+func (p *Policy) Approvals() (rules []Rule) {
+	return slices.DeleteFunc(slices.Clone(p.rules()), func(r Rule) bool { return r.Setting != ApprovedBy })
+}
+
+// ApproversOf returns the rules about the keys that may approve a provider's packages.
+func (p *Policy) ApproversOf(provider sources.Provider) []Rule { return p.of(ApprovedBy, provider) }
 
 // KeysFor returns the keys of a rule that may sign a provider's packages.
 func (r Rule) KeysFor(p sources.Provider) (keys []sources.Fingerprint) {

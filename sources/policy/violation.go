@@ -44,6 +44,8 @@ func (v *Violation) Because() string {
 		return fmt.Sprintf("%s allows only versions %q", at, r.Text)
 	case r.Setting == MinAge:
 		return fmt.Sprintf("%s, and %s requires %s", v.Age, at, r.Text)
+	case r.Setting == ApprovedBy:
+		return at + " allows only packages in a set that is signed by " + strings.Join(sources.Texts(r.Approvers), " or ")
 	case r.Setting == Engines:
 		return at + " allows only " + r.allowedEngines(v.Engine)
 	}

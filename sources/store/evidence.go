@@ -229,7 +229,7 @@ func (e *Evidence) Proof(id sources.PackageID, f Facts) (sources.Proof, *sources
 	proof, signed, err := e.check(context.Background(), id, f) // it takes less than a second
 	switch {
 	case errors.Is(err, sources.ErrRevoked):
-		return sources.Proof{Matched: f.Proof.Matched}, nil
+		return sources.Proof{Matched: f.Proof.Matched, Approvals: f.Proof.Approvals}, nil
 	case err != nil && signed != nil && len(proof.Revoked) == 0:
 		return f.Proof, nil
 	}
@@ -269,7 +269,7 @@ func (e *Evidence) check(ctx context.Context, id sources.PackageID, f Facts) (so
 	kept, err := e.resolve(id.Release(), f.Evidence)
 	missing := errors.Is(err, sources.ErrNotFound)
 	if missing && e.Loose {
-		f.Proof = sources.Proof{Matched: f.Proof.Matched}
+		f.Proof = sources.Proof{Matched: f.Proof.Matched, Approvals: f.Proof.Approvals}
 	}
 	switch {
 	case missing && f.Evidence != "":

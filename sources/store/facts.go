@@ -105,7 +105,7 @@ func (f Facts) Hashes() []sources.Hash {
 // Improved returns the facts after better evidence was found for the package.
 func (f Facts) Improved(by sources.Provenance) Facts {
 	matched := f.Proof.Matched || by.Proof.Matched
-	f.Proof = by.Proof
+	f.Proof = by.Proof.Approved(f.Proof.Approvals)
 	f.Proof.Matched = matched
 	return f
 }

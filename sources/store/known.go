@@ -31,11 +31,14 @@ func (k Known) Keep(judge sources.Judge, id sources.PackageID, f Facts) Facts {
 			return f
 		case same && (old.ZH == f.ZH || f.ZH == ""):
 			f = f.With(old)
+			approved := old.Proof.Approved(f.Proof.Approvals).Approvals
+			f.Proof.Approvals = approved
 			if worth(old) >= worth(f) && (old.Evidence != "") == (f.Evidence != "") {
-				if old.H1 == f.H1 {
+				if old.H1 == f.H1 && slices.Equal(old.Proof.Approvals, approved) {
 					return old
 				}
 				f = old.With(f)
+				f.Proof.Approvals = approved
 				break
 			}
 			f.Since = old.Since

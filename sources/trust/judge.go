@@ -69,6 +69,7 @@ func (j Judge) Report(p sources.Provider, proof sources.Proof) sources.Report {
 	if proof.Matched {
 		r.Verdict = max(r.Verdict, sources.HashOnly)
 	}
+	r.Approvals = j.Current(proof.Approvals)
 	return r
 }
 
@@ -78,6 +79,9 @@ func (j Judge) Report(p sources.Provider, proof sources.Proof) sources.Report {
 func (j Judge) Check(id sources.PackageID, r sources.Report) error {
 	if err := j.Options.Policy.CheckPackage(id.Provider, id.Version); err != nil {
 		return err // with its hint
+	}
+	if err := j.CheckApproved(id, r.Approvals); err != nil {
+		return err
 	}
 	err := j.checkSigned(id, r)
 	if rule, ok := j.signatureRule(id.Provider, r); ok && err != nil {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"time"
 
 	"github.com/ProtonMail/go-crypto/openpgp"
 	"github.com/ProtonMail/go-crypto/openpgp/armor"
@@ -29,6 +30,9 @@ func Sign(sums []byte, armored string) (*sources.Signed, error) {
 	case keys[0].PrivateKey.Encrypted:
 		return nil, sources.WithHint(errors.New("it has a passphrase"),
 			"sign the checksums with gpg --detach-sign instead, or use a copy of the key without a passphrase")
+	}
+	if _, can := keys[0].SigningKey(time.Now()); !can {
+		return nil, errors.New("it can't sign now: it has expired, or was revoked")
 	}
 	var signature, text bytes.Buffer
 	if err := openpgp.DetachSign(&signature, keys[0], bytes.NewReader(sums), &packet.Config{}); err != nil {
