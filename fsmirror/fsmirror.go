@@ -29,7 +29,9 @@ import (
 	"strings"
 
 	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/disk"
 	"github.com/larder-cli/larder/sources/evidence"
+	"github.com/larder-cli/larder/sources/trust"
 )
 
 // Options configure a Mirror. The zero Options are ready to use.
@@ -50,6 +52,7 @@ type Mirror struct {
 	name string // see String
 	opts Options
 	tree sources.Memo[struct{}, *tree]
+	set  sources.Memo[struct{}, *trust.Set]
 }
 
 // New returns the mirror in dir without reading it.
@@ -121,6 +124,26 @@ func (m *Mirror) Package(ctx context.Context, id sources.PackageID) (sources.Pac
 	pkg.Filename, pkg.Size = filepath.Base(location.Archive), info.Size()
 	m.addEvidence(&pkg)
 	return pkg, nil
+}
+
+// Approvals implements [sources.Approver].
+func (m *Mirror) Approvals(ctx context.Context, id sources.PackageID, zh sources.Hash) ([]sources.Signer, error) {
+	set, err := m.set.Get(ctx, struct{}{}, func() (*trust.Set, error) { return m.readSet(ctx) })
+	return set.Approvals(id, zh), err
+}
+
+// readSet reads the signed set of the mirror. It is nil if there is none.
+func (m *Mirror) readSet(ctx context.Context) (*trust.Set, error) {
+	dir, err := disk.Open(m.dir)
+	if err != nil {
+		return nil, err
+	}
+	defer dir.Close()
+	set, err := trust.SetOf(ctx, dir)
+	if errors.Is(err, sources.ErrNotFound) {
+		return nil, nil
+	}
+	return set, err
 }
 
 // addEvidence adds the mirror's evidence for a package. Evidence that cannot be read

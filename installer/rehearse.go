@@ -7,6 +7,7 @@ import (
 
 	"github.com/larder-cli/larder/installer/acquire"
 	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/policy"
 	"github.com/larder-cli/larder/sources/trust"
 )
 
@@ -32,11 +33,12 @@ func (in *Installer) rehearse(ctx context.Context, dryRun bool, do func(*Install
 	return err
 }
 
-// refuses reports whether any of the errors is that of a package that is not signed as required.
+// refuses reports whether any of the errors is that of a package that is not signed or approved as required.
 func refuses(err error) bool {
 	return slices.ContainsFunc(sources.Errors(err), func(err error) bool {
-		_, ok := errors.AsType[*trust.NotSignedError](err)
-		return ok
+		_, unsigned := errors.AsType[*trust.NotSignedError](err)
+		v, excluded := errors.AsType[*policy.Violation](err)
+		return unsigned || excluded && v.Rule.Setting == policy.ApprovedBy
 	})
 }
 

@@ -94,6 +94,7 @@ type Options struct {
 	Readings *Readings   // shared between dry runs; nil means separate Readings
 	Slots    Slots       // for concurrent packages; nil means NewSlots(0)
 	Lock     string      // command that completes the lock file, for hints; empty means larder lock
+	Approved *trust.Set  // counts instead of those of sources; may be nil
 	Unread   bool        // dry runs don't read packages of sources on this machine either
 
 	// Report is called for every event, one call at a time. It may be nil.
@@ -151,6 +152,8 @@ type Request struct {
 type Offer struct {
 	sources.Package
 	Verified trust.Verified // by the signed checksums, if they could be verified without the archive
+
+	approvals func(zh sources.Hash) []sources.Signer // see [sources.Approver]; nil if no rule requires any
 
 	asked time.Time // when the source was queried
 	alone bool      // download the whole archive over one connection
@@ -212,6 +215,9 @@ func (a *Acquirer) ask(ctx context.Context, req Request) (Offer, error) {
 		return offer, fail(req.ID, "", err)
 	}
 	a.useKept(ctx, &offer)
+	if err := a.useSet(ctx, &offer); err != nil {
+		return offer, fail(req.ID, pkg.Source, err)
+	}
 	if offer.Verified, err = a.verify(ctx, offer); err != nil {
 		return offer, fail(req.ID, pkg.Source, err)
 	}
@@ -259,6 +265,7 @@ func (a *Acquirer) take(ctx context.Context, req Request, offer Offer) (res Resu
 	if req.Purpose == sources.ToStore {
 		there = a.Read(ctx, there, req)
 	}
+	there.Proof = there.Proof.Approved(offer.approvedAs(there.ZH))
 	if (req.Purpose == sources.ToStore || there.H1 != "") && a.Suffices(ctx, req, offer, there) {
 		res.Package = a.improve(ctx, tx, offer, there)
 		return res, false, nil
@@ -383,10 +390,13 @@ func (a *Acquirer) Proven(s sources.Stored) bool {
 // better than the store's. It warns about a failure.
 func (a *Acquirer) improve(ctx context.Context, tx sources.Tx, offer Offer, held sources.Stored) sources.Stored {
 	better, ok := a.better(ctx, offer, held)
-	if !ok {
+	by := sources.Provenance{ZH: held.ZH, Proof: held.Proof, Bundled: offer.Payload != nil}
+	switch approvals := offer.approvedAs(held.ZH); {
+	case ok:
+		by.Signed, by.Proof = offer.Signed, better.Proof.Approved(approvals)
+	case len(approvals) == 0 || held.Dir == "":
 		return held
 	}
-	by := sources.Provenance{ZH: held.ZH, Signed: offer.Signed, Proof: better.Proof, Bundled: offer.Payload != nil}
 	s, err := tx.Commit(ctx, by)
 	if err != nil {
 		a.Warn(held.ID, "recording its signed checksums: "+err.Error())

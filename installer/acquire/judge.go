@@ -110,8 +110,13 @@ func (a *Acquirer) verifyCarried(ctx context.Context, offer Offer, hashes ...sou
 // judgeOffer refuses an offer that would be refused after the download: without a
 // required signature, or for an archive that is not locked.
 func (a *Acquirer) judgeOffer(req Request, offer Offer) error {
-	if (offer.Kind == sources.FromRegistry || offer.Signed == nil) && offer.Payload == nil {
-		if err := a.opts.Judge.Check(req.ID, a.report(req.ID, proofOf(req, offer, offer.Verified))); err != nil {
+	if offer.Payload == nil {
+		proof := proofOf(req, offer, offer.Verified).Approved(offer.mayBeApproved())
+		report, check := a.report(req.ID, proof), a.opts.Judge.Check
+		if offer.Kind != sources.FromRegistry && offer.Signed != nil {
+			check = func(id sources.PackageID, r sources.Report) error { return a.opts.Judge.CheckApproved(id, r.Approvals) }
+		}
+		if err := check(req.ID, report); err != nil {
 			return err
 		}
 	}
@@ -153,7 +158,11 @@ func readsContents(req Request, offer Offer, zh sources.Hash, known sources.Stor
 func (a *Acquirer) judgeContents(
 	req Request, offer Offer, signed trust.Verified, got fetched, c sources.Contents, known sources.Stored,
 ) (sources.Proof, error) {
-	proof := proofOf(req, offer, signed)
+	proof := proofOf(req, offer, signed).Approved(offer.approvedAs(got.ZH))
+	is := sources.Stored{ID: req.ID, H1: c.H1, ZH: got.ZH}
+	if known.Same(is) {
+		proof = proof.Approved(known.Proof.Approvals)
+	}
 	if got.Archive != nil {
 		if _, err := got.Archive.Stat(); err != nil { // it has changed since it was hashed
 			return proof, err
@@ -164,7 +173,7 @@ func (a *Acquirer) judgeContents(
 		err = a.checkKnown(req, offer, signed.Report, got, c, known)
 	}
 	if err == nil {
-		err = a.opts.Judge.Check(req.ID, a.bestReport(proof, sources.Stored{ID: req.ID, H1: c.H1, ZH: got.ZH}, known))
+		err = a.opts.Judge.Check(req.ID, a.bestReport(proof, is, known))
 	}
 	return proof, err
 }
@@ -174,6 +183,7 @@ func (a *Acquirer) judgeContents(
 func (a *Acquirer) bestReport(proof sources.Proof, now, known sources.Stored) sources.Report {
 	r := a.report(now.ID, proof)
 	if known.Same(now) && known.Report.Verdict > r.Verdict {
+		known.Report.Approvals = r.Approvals
 		return known.Report
 	}
 	return r

@@ -96,11 +96,15 @@ func (a *Acquirer) foreseen(
 		}
 		signed, _ = a.verifyCarried(ctx, offer, hashes...) // Ask has returned the error
 	}
-	proof := proofOf(req, offer, signed)
+	proof := proofOf(req, offer, signed).Approved(offer.mayBeApproved())
 	s := sources.Stored{ID: req.ID, Proof: proof, Report: a.report(req.ID, proof)}
 	best, other := s.Report, sources.AnyOf(sources.ZH, offer.Hashes) && !slices.Contains(offer.Hashes, known.ZH)
-	if !other && known.Report.Verdict > best.Verdict { // see bestReport
-		best = known.Report
+	if !other { // see bestReport
+		approvals := append(best.Approvals, known.Report.Approvals...)
+		if known.Report.Verdict > best.Verdict {
+			best = known.Report
+		}
+		best.Approvals = approvals
 	}
 	return s, a.opts.Judge.Check(req.ID, best)
 }

@@ -3,6 +3,7 @@ package netmirror
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/url"
 
@@ -11,6 +12,7 @@ import (
 	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/evidence"
 	"github.com/larder-cli/larder/sources/fetch"
+	"github.com/larder-cli/larder/sources/trust"
 )
 
 // evidence fetches the evidence that a VERSION.json refers to.
@@ -77,4 +79,31 @@ func (m *Mirror) fetchEvidence(
 		return nil, fmt.Errorf("%s: %w", evidence.Names[1], err)
 	}
 	return s, nil
+}
+
+// Approvals implements [sources.Approver].
+func (m *Mirror) Approvals(ctx context.Context, id sources.PackageID, zh sources.Hash) ([]sources.Signer, error) {
+	set, err := m.set.Get(ctx, struct{}{}, func() (*trust.Set, error) { return m.fetchSet(ctx) })
+	return set.Approvals(id, zh), err
+}
+
+// fetchSet fetches and verifies the signed set of the mirror. It is nil if there is none.
+func (m *Mirror) fetchSet(ctx context.Context) (*trust.Set, error) {
+	set, err := trust.ReadSet(ctx, evidence.SetPath, func(name string) ([]byte, error) {
+		doc, err := m.client.Document(ctx, fetch.Request{
+			URL: m.base.ResolveReference(&url.URL{Path: name}).String(), Limit: evidence.MaxSet, Redirects: redirects,
+			SameHost: true, Credentials: true,
+		})
+		if err != nil {
+			return nil, fetch.Absent(err)
+		}
+		return doc.Body, nil
+	})
+	if errors.Is(err, sources.ErrNotFound) {
+		return nil, nil
+	}
+	if err != nil {
+		err = fmt.Errorf("%s: the signed set: %w", m, err)
+	}
+	return set, err
 }

@@ -21,6 +21,7 @@ import (
 
 	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/fetch"
+	"github.com/larder-cli/larder/sources/trust"
 )
 
 // maxDocument is the maximum size of a mirror's document, in bytes. The longest
@@ -54,6 +55,7 @@ type Mirror struct {
 	client *fetch.Client
 	base   *url.URL
 	opts   Options
+	set    sources.Memo[struct{}, *trust.Set]
 	signed sources.Memo[string, *sources.Signed] // evidence, by its URL and checksums, shared by the packages of a version
 }
 

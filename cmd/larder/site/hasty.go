@@ -39,6 +39,18 @@ func (h Hasty) Detail(ctx context.Context, r sources.Release) (detail sources.De
 	return InTime(ctx, about, func(ctx context.Context) (sources.Detail, error) { return detailer.Detail(ctx, r) })
 }
 
+// Approvals returns the approvals of the source, if it has any.
+func (h Hasty) Approvals(ctx context.Context, id sources.PackageID, zh sources.Hash) ([]sources.Signer, error) {
+	approver, ok := h.Source.(sources.Approver)
+	if !ok {
+		return nil, nil
+	}
+	about := func(err error) error { return err }
+	return InTime(ctx, about, func(ctx context.Context) ([]sources.Signer, error) {
+		return approver.Approvals(ctx, id, zh)
+	})
+}
+
 // InTime calls ask, and replaces the error if the time is up.
 func InTime[T any](
 	ctx context.Context, about func(error) error, ask func(context.Context) (T, error),

@@ -155,8 +155,8 @@ func (m *Root) CheckSelected(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// checkSignatures returns an error for installed packages that are not signed as the policy requires. A package that is
-// not installed is no error here, because the engine reports it.
+// checkSignatures returns an error for installed packages that are not signed or approved as the policy requires. A
+// package that is not installed is no error here, because the engine reports it.
 func (m *Root) checkSignatures(ctx context.Context) error {
 	store, done, err := m.Store()
 	if err != nil {
@@ -167,7 +167,7 @@ func (m *Root) checkSignatures(ctx context.Context) error {
 	defer installed.Close()
 	var errs []error
 	for _, e := range m.Lock.Entries() {
-		if _, signed := m.Policy.SignedBy(e.Provider); !signed {
+		if _, signed := m.Policy.SignedBy(e.Provider); !signed && !m.Judge().NeedsApproval(e.Provider) {
 			continue
 		}
 		held, err := installed.Get(ctx, PackageOf(e))

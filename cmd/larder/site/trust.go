@@ -50,6 +50,18 @@ func (l *signerLog) Saw(s sources.Stored) {
 	}
 }
 
+// SawKeys notes the keys that signed a set.
+func (l *signerLog) SawKeys(set *trust.Set) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.packages == nil {
+		l.signed, l.packages = map[sources.Fingerprint]bool{}, map[sources.PackageID]bool{}
+	}
+	for _, by := range set.Signers {
+		l.signed[by.Fingerprint] = true
+	}
+}
+
 // SawAll is Saw for the packages of a root module.
 func (l *signerLog) SawAll(outcomes []installer.Outcome) {
 	for _, o := range outcomes {
@@ -83,6 +95,32 @@ func (s *Site) WarnUnusedKeys() {
 	for _, err := range sources.Errors(s.UnusedKeys()) {
 		s.Output.WarnHint(sources.Hints(err)[0], "%v", err)
 	}
+}
+
+// AcceptSet returns an error unless the rules about approvals accept the keys that signed a set. If the site and the
+// user have no such rule, a key of --trust-key must have signed it: the rules of a repository only exclude keys.
+func (m *Root) AcceptSet(set *trust.Set) error {
+	m.Signers.SawKeys(set)
+	current := m.Judge().Current(set.Signers)
+	if len(current) == 0 {
+		return fmt.Errorf("its signature by %s, or the key, has expired", set.Signers[0].Fingerprint)
+	}
+	rules := m.Policy.Approvals()
+	if !slices.ContainsFunc(rules, func(r policy.Rule) bool { return r.Layer != policy.Repository }) {
+		rules = append(rules, policy.Rule{Approvers: m.Flags.TrustKeys})
+	}
+	for _, rule := range rules {
+		approves := func(s sources.Signer) bool { return slices.Contains(rule.Approvers, s.Fingerprint) }
+		if slices.ContainsFunc(current, approves) {
+			continue
+		}
+		err := fmt.Errorf("signed by %s, which is not an approved key", current[0].Fingerprint)
+		if rule.Setting != "" {
+			return sources.WithHint(fmt.Errorf("%w: %s", err, rule.Place()), "approved_by in a policy lists the approved keys")
+		}
+		return sources.WithHint(err, "if this key may approve packages, add its fingerprint with --trust-key")
+	}
+	return nil
 }
 
 // Require fails for packages that the policy excludes, and for those that don't meet the requirement of the flags.
@@ -137,7 +175,7 @@ func (s *Site) TrustFindings(
 		if about := (*sources.PackageError)(nil); errors.As(err, &about) {
 			named[about.ID] = true
 			kind, path, id = notTrusted, at(first[about.ID]), &about.ID
-			if v, ok := errors.AsType[*policy.Violation](err); ok && v.Err == nil {
+			if v, ok := errors.AsType[*policy.Violation](err); ok && v.Err == nil { // about no signature of a package
 				kind = notAllowed
 			}
 		}

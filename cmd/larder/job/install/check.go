@@ -344,7 +344,8 @@ func (k *checkedModule) signed(locker *installer.Locker, p sources.Provider) boo
 	for _, platform := range platformsToCheck(k.Root) {
 		id := sources.PackageID{Provider: p, Version: e.Version, Platform: platform}
 		known, err := locker.Recall(id)
-		if err != nil || !known.Proof.Signed() || !sources.MatchesAny(e.Hashes, known.Hashes()...) {
+		unknown := k.Judge().NeedsApproval(p) && len(known.Report.Approvals) == 0
+		if err != nil || unknown || !known.Proof.Signed() || !sources.MatchesAny(e.Hashes, known.Hashes()...) {
 			continue
 		}
 		if err := k.Judge().Check(id, known.Report); err != nil {
