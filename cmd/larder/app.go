@@ -130,8 +130,8 @@ var commandTree = sync.OnceValue(func() *line.Command {
 			{
 				Name: "mirror", Job: forStores, Does: "create, publish, verify and prune mirrors",
 				Commands: []*line.Command{
-					mirrorSyncCommand, mirrorPushCommand, mirrorListCommand, mirrorVerifyCommand, mirrorRepairCommand,
-					mirrorIndexCommand, mirrorRemoveCommand, mirrorPruneCommand, mirrorDiffCommand,
+					mirrorSyncCommand, mirrorPushCommand, mirrorListCommand, mirrorVerifyCommand, mirrorSignCommand,
+					mirrorRepairCommand, mirrorIndexCommand, mirrorRemoveCommand, mirrorPruneCommand, mirrorDiffCommand,
 				},
 			},
 			serveCommand,

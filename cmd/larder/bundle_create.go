@@ -22,6 +22,7 @@ var bundleCreateCommand = &line.Command{
 		{Name: "engine-binary", Value: "FILE", Kind: line.File, Does: "add the executable of terraform or tofu"},
 		{Name: "force", Does: "replace FILE if it exists"},
 		dryRunFlag("show what would be written"),
+		signKeyFlag,
 	}, trustFlags),
 	Leaves: "no bundle was written",
 	Run:    atSite(bundleCreate),
@@ -31,7 +32,7 @@ var bundleCreateCommand = &line.Command{
 func bundleCreate(ctx context.Context, l *line.Line, s *site.Site) error {
 	request := mirror.BundleRequest{
 		FillRequest: readFill(l), Mirror: l.Text("mirror"), Since: l.Text("since"), Modules: l.Bool("modules"),
-		Engine: l.Text("engine-binary"), Force: l.Bool("force"),
+		Engine: l.Text("engine-binary"), Force: l.Bool("force"), SignKey: l.Text("sign-key"),
 	}
 	if err := sameSource(l, request); err != nil {
 		return err

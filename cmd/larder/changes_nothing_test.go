@@ -12,7 +12,7 @@ import (
 )
 
 // writers are the commands that always write, and have no --dry-run.
-var writers = []string{"cache export", "cache forget", "cache import", "serve"}
+var writers = []string{"cache export", "cache forget", "cache import", "mirror sign", "serve"}
 
 // A harmless is a command line of a command that promises to change nothing.
 type harmless struct{ command, args string }

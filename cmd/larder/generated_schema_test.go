@@ -40,7 +40,7 @@ var objects = []report.Object{
 var summaries = []any{
 	job.InstallSum{}, install.LockSum{}, report.FillSum{}, report.VerifySum{}, report.RepairSum{},
 	cache.Total{}, report.PruneSum{}, report.Listed{},
-	cache.Forgot{}, report.BundleSum{}, report.ImportSum{}, report.Indexed{}, report.Compared{}, report.PushSum{},
+	cache.Forgot{}, report.BundleSum{}, report.ImportSum{}, report.Indexed{}, report.SetSum{}, report.Compared{}, report.PushSum{},
 	report.ShimSum{}, report.Diagnosed{}, ask.Releases{}, ask.RequiredSum{}, ask.ListSum{}, ask.OutdatedSum{}, install.CheckSum{}, report.ServeSum{},
 }
 

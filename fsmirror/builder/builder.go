@@ -11,6 +11,7 @@
 //	PUNYCODE/NAMESPACE/TYPE/index.json, VERSION.json                  the same, for hosts that are not ASCII
 //	index.html                                                        page for people, if it was requested once
 //	.larder/evidence/HOST/NAMESPACE/TYPE/VERSION/                     evidence
+//	.larder/manifest.json, manifest.json.sig, manifest.json.key       the signed set, if there is one
 //	.larder/ledger/                                                   the records, if machines share the record key
 //	.larder/removed/                                                  which packages were removed for good
 //	.larder/mirror.lock                                               locked by a process while it changes the mirror
@@ -112,6 +113,7 @@ type Builder struct {
 	known    store.Known                 // of all stores
 	dir      *disk.Dir                   // path; nil if the Builder is ReadOnly and there is no such directory
 	evidence *store.Evidence
+	set      func() (*trust.Set, error) // see Set
 
 	// These are nil if the Builder is ReadOnly.
 	own     *disk.Dir     // .larder
@@ -174,6 +176,7 @@ func Open(_ context.Context, dir string, opts Options) (*Builder, error) {
 	}
 	b.openLedgers()
 	b.evidence = b.newEvidence()
+	b.set = sync.OnceValues(b.readSet)
 	return b, nil
 }
 

@@ -238,14 +238,18 @@ func (b *Builder) hash(
 // stored describes a package. Evidence that was put into the mirror since the package was
 // recorded counts as well, if it covers the package; what it proves is recorded.
 func (b *Builder) stored(at fsmirror.Package, r record) sources.Stored {
-	s := b.evidence.Describe(at.ID, at.Path(), r.Facts)
+	facts := r.Facts
+	facts.Proof.Approvals = b.approvals(at, facts)
+	s := b.evidence.Describe(at.ID, at.Path(), facts)
 	s.Filename, s.Differs = at.ID.Filename(), r.differs
 	switch is := evidence.Reference(s.Signed); {
 	case r.differs != "":
 		s.Proof, s.Signed = sources.Proof{}, nil
 		s.Report = b.opts.Judge.Report(at.ID.Provider, s.Proof)
 	case s.Signed != nil && is != r.Evidence:
+		was := r.Proof.Approvals // those of a set are not recorded
 		r.Proof, r.Evidence = s.Proof, is
+		r.Proof.Approvals = was
 		b.note(at, r)
 	}
 	return s

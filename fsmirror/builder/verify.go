@@ -74,6 +74,9 @@ func (b *Builder) Verify(ctx context.Context, report func(done, of int64)) (*Ver
 	if err := v.checkIndex(ctx); err != nil {
 		return nil, err
 	}
+	if err := v.checkSet(ctx); err != nil {
+		return nil, err
+	}
 	if name := own + "/" + unsettled; b.has(name) {
 		v.found(Unfinished, name, nil, "the last process that wrote to the mirror was interrupted")
 	}
@@ -170,9 +173,11 @@ func (v *verifier) done(e Entry, read record, result store.Verified) {
 	if !read.Proof.Signed() {
 		v.Unvouched++
 	}
+	proof := read.Proof
+	proof.Approvals = v.approvals(e.at, read.Facts)
 	v.Sound = append(v.Sound, sources.Stored{
 		ID: e.ID, Dir: e.at.Path(), H1: read.H1, ZipH1: read.ZipH1, ZH: read.ZH,
-		Proof: read.Proof, Report: v.opts.Judge.Report(e.ID.Provider, read.Proof),
+		Proof: proof, Report: v.opts.Judge.Report(e.ID.Provider, proof),
 	})
 	if now, err := mark(e.at); err != nil || now == "" || now != read.Mark {
 		return // it was changed since it was read

@@ -6,8 +6,9 @@
 //
 // A bundle is a plain tar archive of these members and no others, in this order:
 //
-//	.larder/manifest.json
+//	.larder/bundle.json
 //	index.html
+//	.larder/manifest.json.key, manifest.json.sig, manifest.json
 //	.larder/evidence/HOST/NAMESPACE/TYPE/VERSION/NAME
 //	HOST/NAMESPACE/TYPE/terraform-provider-TYPE_VERSION_OS_ARCH.zip
 //	.larder/engine/NAME
@@ -21,6 +22,12 @@
 // are executables, no times and no owners. Two blocks of zeros end the file. So the manifest
 // determines every byte except the contents of the packages, and any deviation is refused: other
 // members, links, attributes, or bytes after the end.
+//
+// # Signed sets
+//
+// A bundle may have a signed set: the manifest of a mirror, which lists all packages of the bundle and, with a delta,
+// those of the base. An import makes it that of the mirror, if the mirror then has the packages of the set and no
+// others. The signature is not about the manifest of the bundle, which is the first member.
 //
 // # Payloads
 //
@@ -52,7 +59,7 @@ import (
 	"github.com/larder-cli/larder/sources/store"
 )
 
-const manifestPath = ".larder/manifest.json"
+const manifestPath = ".larder/bundle.json"
 
 // The kinds of problems of bundles only.
 const (

@@ -97,13 +97,13 @@ func TestTarReadsIt(t *testing.T) {
 	}
 	check(t, err)
 	first, _, _ := strings.Cut(string(out), "\n")
-	sourcetest.Equal(t, first, ".larder/manifest.json", "begins with")
+	sourcetest.Equal(t, first, ".larder/bundle.json", "begins with")
 	to := t.TempDir()
 	check(t, exec.Command("tar", "xf", file, "-C", to).Run())
 	alike(t, to, from)
 	p, err := fsmirror.New(to, fsmirror.Options{}).Package(ctx, sourcetest.PackageID(t, widget, "1.0.0", "linux_arm64"))
 	sourcetest.Expect(t, err == nil && p.Signed != nil, "%+v, %v", p, err)
-	m := sourcetest.Must(bundle.ParseManifest(readFile(t, filepath.Join(to, ".larder/manifest.json"))))(t)
+	m := sourcetest.Must(bundle.ParseManifest(readFile(t, filepath.Join(to, ".larder/bundle.json"))))(t)
 	sourcetest.Expect(t, bytes.Equal(m.Text(), described(t, to).Text()), "the manifest is another than that of the mirror")
 	mustImport(t, t.TempDir(), file)
 }
@@ -383,7 +383,7 @@ func TestLayoutStays(t *testing.T) {
 	}}
 	headers, size, err := bundle.Headers(m)
 	check(t, err)
-	if got, want := hexOf(sum(string(headers))), "b18eff519ca8c86fe018be5bf17da41120dbb8bd1436e05247fb971cc024c37a"; got != want || size != 9_663_682_560 {
+	if got, want := hexOf(sum(string(headers))), "9a80de6d4de1661e93928d5baac62caf3b1b26e9f4044960a2b07e4dd84bfbc8"; got != want || size != 9_663_682_560 {
 		t.Errorf("got %s and %d bytes", got, size)
 	}
 }

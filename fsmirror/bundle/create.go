@@ -30,6 +30,7 @@ type CreateOptions struct {
 
 	Records store.Records // of the mirror
 	Judge   sources.Judge // decides what evidence is worth
+	Sign    Sign          // signs the set of the bundle; nil means that of the mirror, if it has one
 	Since   *Receiver     // its packages are left out; may be nil
 
 	// Only are the packages to write, if it isn't nil. There may be none.
@@ -41,6 +42,9 @@ type CreateOptions struct {
 	Report    func(done, of int64) // called with the progress in bytes; may be nil
 	Warn      func(error)          // called for each package that is left out
 }
+
+// Sign signs the manifest of a set.
+type Sign func(manifest []byte) (*sources.Signed, error)
 
 // A Created bundle has been written to a file.
 type Created struct {
@@ -73,6 +77,7 @@ func Create(ctx context.Context, dir, file string, opts CreateOptions) (Created,
 	if len(m.Packages)+len(m.Removed)+opts.Since.Skipped() == 0 && opts.Only == nil {
 		return Created{}, sources.WithHint(fmt.Errorf("%s has no packed packages", dir), "mirror sync fills a mirror")
 	}
+	all := m
 	if opts.Since != nil {
 		m = m.Since(opts.Since)
 	}
@@ -84,6 +89,9 @@ func Create(ctx context.Context, dir, file string, opts CreateOptions) (Created,
 		}
 		page := newFile(fsmirror.Page, text)
 		m.Page = &page
+	}
+	if err := opts.addSet(ctx, dir, all, &m); err != nil {
+		return Created{}, err
 	}
 	if _, err := ParseManifest(m.Text()); err != nil { // too large, with many files
 		return Created{}, err
@@ -206,7 +214,7 @@ func contentsOf(
 // add adds the packages of the mirror in dir, which are sorted, and the evidence for their versions.
 func (m *Manifest) add(dir string, all []sources.Stored, temporary bool) error {
 	for _, s := range all {
-		p := Package{ID: s.ID, ZH: s.ZH, H1: s.H1}
+		p := Package{ID: s.ID, ZH: s.ZH, H1: s.H1, approvals: s.Proof.Approvals}
 		if err := p.locate(s, temporary); err != nil {
 			return sources.InPackage(s.ID, err)
 		}

@@ -113,7 +113,8 @@ func (in *importer) fate(ctx context.Context, p Package, there []fsmirror.Packag
 		case same:
 			a.How = Known
 			if s.Report.Verdict > a.Report.Verdict {
-				a.Proof, a.Report = s.Proof, s.Report
+				a.Proof = s.Proof.Approved(p.approvals)
+				a.Report = in.opts.Judge.Report(p.ID.Provider, a.Proof)
 			}
 		}
 	}

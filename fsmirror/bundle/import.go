@@ -9,6 +9,7 @@ import (
 
 	"github.com/larder-cli/larder/fsmirror/builder"
 	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/trust"
 )
 
 // ImportOptions configure [Import].
@@ -62,6 +63,8 @@ type Imported struct {
 	Left     []Payload           // payloads that were not
 	Removed  []builder.Entry     // packages that the sender has removed, and that were removed here
 	Kept     []builder.Entry     // those that ImportOptions.KeepRemoved kept
+	Set      *trust.Set          // the signed set of the bundle, if the mirror has it now
+	Differs  int                 // packages in which the mirror differs from the signed set, which it doesn't have then
 	Others   []sources.PackageID // those that stay because they are not the packages that the sender has removed
 }
 
@@ -181,7 +184,10 @@ func (in *importer) run(ctx context.Context) error {
 			return err
 		}
 	}
-	return in.remove(ctx)
+	if err := in.remove(ctx); err != nil {
+		return err
+	}
+	return in.putSet(ctx)
 }
 
 // store copies all packages into the mirror, and then lets them appear there.

@@ -8,9 +8,11 @@ import (
 	"crypto/sha256"
 	"fmt"
 	"io"
+	"path"
 
 	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/disk"
+	"github.com/larder-cli/larder/sources/evidence"
 )
 
 // A layout is where everything is in a bundle. The manifest determines it.
@@ -60,6 +62,7 @@ func (m Manifest) members() (all []member) {
 	if m.Page != nil {
 		all = append(all, member{File: *m.Page})
 	}
+	add(member{}, path.Dir(evidence.SetPath), m.Set)
 	for _, e := range m.Evidence {
 		add(member{}, e.Path, e.Files)
 	}

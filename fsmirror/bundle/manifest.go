@@ -32,6 +32,7 @@ const (
 
 // A Manifest describes the contents of a bundle or of a mirror.
 type Manifest struct {
+	Set      []File     `json:"set,omitempty"`     // of a signed set, in the order of [evidence.SetFiles]
 	Packages []Package  `json:"packages"`          // sorted
 	Evidence []Evidence `json:"evidence"`          // sorted
 	Page     *File      `json:"page,omitempty"`    // for people; nil if the sender's mirror has none
@@ -49,6 +50,8 @@ type Package struct {
 	ZipH1 sources.Hash      `json:"zip_h1,omitempty"` // empty if it equals H1; see [sources.Contents]
 
 	source
+
+	approvals []sources.Signer // see [sources.Proof]
 }
 
 // Evidence describes the evidence for a release.
@@ -273,6 +276,9 @@ func (m Manifest) check() error {
 	}
 	if p := m.Page; p != nil && (p.Name != fsmirror.Page || p.Executable || p.check(maxPage) != nil) {
 		return fmt.Errorf("the page %.99q should be named %q, with at most %d bytes", p.Name, fsmirror.Page, maxPage)
+	}
+	if err := checkSet(m.Set); err != nil {
+		return err
 	}
 	mentioned := slices.Concat(m.Packages, m.Base, m.Removed)
 	slices.SortStableFunc(mentioned, byID)

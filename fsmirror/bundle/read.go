@@ -19,6 +19,7 @@ import (
 	"github.com/larder-cli/larder/sources/disk"
 	"github.com/larder-cli/larder/sources/evidence"
 	"github.com/larder-cli/larder/sources/store"
+	"github.com/larder-cli/larder/sources/trust"
 )
 
 // A Bundle is an open bundle. Each member is where the manifest places it. The contents of the members have not been
@@ -30,6 +31,7 @@ type Bundle struct {
 	name   string
 	file   *os.File
 	hidden fs.FileMode    // see [disk.Hidden]
+	set    *trust.Set     // set by ReadEvidence, unless the bundle has no valid one
 	index  map[string]int // of members, by their names
 }
 
@@ -218,10 +220,10 @@ func (b *Bundle) incoming(dir string, files []File) sources.Files {
 	}
 }
 
-// ReadEvidence reads the evidence for the packages, which [Manifest.Signed] then returns, and the page. The caller
-// verifies the evidence. Each error is a [store.Finding], unless the bundle cannot be read.
+// ReadEvidence reads the evidence for the packages, which [Manifest.Signed] then returns, and the page, and verifies the
+// signed set. The caller verifies the evidence. Each error is a [store.Finding], unless the bundle cannot be read.
 func (b *Bundle) ReadEvidence(ctx context.Context) error {
-	var problems []error
+	problems := []error{b.readSet(ctx)}
 	if b.Manifest.Page != nil {
 		problems = append(problems, b.copy(ctx, io.Discard, b.members[b.index[fsmirror.Page]]))
 	}

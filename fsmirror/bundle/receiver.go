@@ -98,10 +98,8 @@ func (m Manifest) Since(r *Receiver) Manifest {
 			delta.Packages = append(delta.Packages, p)
 		}
 	}
-	for id, p := range r.skipped {
-		if _, ok := find(m.Packages, id); !ok {
-			delta.Base = append(delta.Base, Package{ID: id, ZH: p.ZH})
-		}
+	for _, p := range r.without(m) {
+		delta.Base = append(delta.Base, Package{ID: p.ID, ZH: p.ZH})
 	}
 	slices.SortFunc(delta.Base, byID)
 	releases := releasesOf(delta.Packages)

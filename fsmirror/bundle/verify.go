@@ -8,6 +8,7 @@ import (
 	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/archive"
 	"github.com/larder-cli/larder/sources/store"
+	"github.com/larder-cli/larder/sources/trust"
 )
 
 // A Verification is the result of [Verify].
@@ -16,6 +17,7 @@ type Verification struct {
 	Bytes    int64            // of the packages
 	Payload  []Payload        // valid payloads, sorted
 	Removed  []Package        // packages that an import removes
+	Set      *trust.Set       // that is signed; nil if there is none, or if it is broken
 	Findings []*store.Finding
 }
 
@@ -36,6 +38,7 @@ func Verify(
 	if err := v.note(b.ReadEvidence(ctx)); err != nil {
 		return v, err
 	}
+	v.Set = b.set
 	for _, pkg := range b.Manifest.Packages {
 		known, err := b.verified(ctx, pkg, by)
 		if err == nil {
@@ -81,6 +84,7 @@ func (p Package) verified(ctx context.Context, by sources.Judge, signed *sources
 	if signed != nil {
 		known, err = by.Prove(ctx, p.ID.Provider, signed, p.ZH)
 	}
+	known = known.Approved(p.approvals)
 	return p.stored(known, by.Report(p.ID.Provider, known)), err
 }
 

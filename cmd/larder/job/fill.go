@@ -14,15 +14,17 @@ import (
 	"github.com/larder-cli/larder/installer/acquire"
 	"github.com/larder-cli/larder/installer/lockfile"
 	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/trust"
 )
 
 // A Filling puts the packages that its arguments and flags select into stores: the plugin
 // cache of prefetch, or the mirror of mirror sync.
 type Filling struct {
 	*Wanted
-	requirePlatforms bool // a version without a package for a platform is an error
-	Empty            bool // the inputs require nothing
-	Left             bool // a new mirror has no package, but an interrupted download
+	RequirePlatforms bool       // a version without a package for a platform is an error
+	Empty            bool       // the inputs require nothing
+	Approved         *trust.Set // the packages that it lists are approved by its keys; may be nil
+	Left             bool       // a new mirror has no package, but an interrupted download
 
 	Got map[sources.PackageID]bool // what the stores have, after Run
 }
@@ -39,13 +41,13 @@ type FillRequest struct {
 func NewFilling(s *site.Site, r FillRequest) *Filling {
 	s.ForDeclared = true
 	wanted := &Wanted{Site: s, Paths: s.Flags.From, versions: r.Versions}
-	return &Filling{Wanted: wanted, requirePlatforms: r.RequirePlatforms}
+	return &Filling{Wanted: wanted, RequirePlatforms: r.RequirePlatforms}
 }
 
 // NewLocked returns a filling with the packages that lock files select. It reads nothing else, so modules may be
 // missing.
 func NewLocked(s *site.Site, t *Tree) *Filling {
-	f := &Filling{Wanted: &Wanted{Site: s}, requirePlatforms: true}
+	f := &Filling{Wanted: &Wanted{Site: s}, RequirePlatforms: true}
 	for _, l := range t.Locked {
 		f.Paths = append(f.Paths, filepath.Join(l.Module, lockfile.Name))
 	}
@@ -141,7 +143,7 @@ func (f *Filling) fill(ctx context.Context, s *Supply, to Opener) ([]installer.F
 	}
 	by := requirersOf(s.Wants)
 	opts := s.InstallerOptions(func(e acquire.Event) { f.Output.About(by.of(e)).Event(e) })
-	opts.EngineCache, opts.Memory = d.EngineCache, d.memory
+	opts.EngineCache, opts.Memory, opts.Approved = d.EngineCache, d.memory, f.Approved
 	in := installer.NewFetcher(from, d.Store, s.Client, opts)
 	selected, chooseErr := s.selected, error(nil)
 	if selected == nil {
@@ -160,7 +162,7 @@ func (f *Filling) fill(ctx context.Context, s *Supply, to Opener) ([]installer.F
 		}
 		defer release()
 	}
-	fill := installer.FillOptions{RequirePlatforms: f.requirePlatforms, DryRun: f.Flags.DryRun}
+	fill := installer.FillOptions{RequirePlatforms: f.RequirePlatforms, DryRun: f.Flags.DryRun}
 	filled, err := in.Fill(ctx, selected, fill)
 	for i := range filled {
 		how := filled[i].Outcome.How

@@ -25,7 +25,8 @@ type Wanted struct {
 	*site.Site
 	Paths    []string // as typed
 	versions installer.SelectOptions
-	Keeps    bool // all that lock files have is requested, too
+	Keeps    bool                 // all that lock files have is requested, too
+	Selected []installer.Selected // instead of what arguments and flags request; may be empty
 }
 
 // Take reads the arguments: addresses of providers, and paths as for --from. Without arguments,
@@ -73,7 +74,8 @@ type Supply struct {
 type input struct {
 	LockPath string // of the root module, whose rules apply
 	out      *report.Output
-	wants    func(context.Context, *site.Root) ([]installer.Want, error) // nil means everything that the place has
+	wants    func(context.Context, *site.Root) ([]installer.Want, error) // nil means what is selected
+	selected []installer.Selected                                        // nil means everything that the place has
 }
 
 // read returns the requests of an input by the rules of an engine, or of the one that is chosen for
@@ -84,7 +86,10 @@ func (in input) read(ctx context.Context, s *site.Site, engine sources.Engine) (
 		return &Supply{}, err
 	}
 	if in.wants == nil {
-		selected, err := everything(ctx, m, s.Flags.Place)
+		selected, err := in.selected, error(nil)
+		if selected == nil {
+			selected, err = everything(ctx, m, s.Flags.Place)
+		}
 		all := &Supply{Root: m, selected: selected}
 		for _, one := range selected {
 			all.Wants = append(all.Wants, *one.Wants[0])
@@ -180,13 +185,16 @@ func SuppliedBy(m *site.Root) string {
 // Inputs returns the command line and the inputs of --from. It makes their engines known to the output.
 func (w *Wanted) Inputs(ctx context.Context) ([]input, error) {
 	var inputs []input
+	if w.Selected != nil {
+		return []input{{filepath.Join(w.WorkDir, lockfile.Name), w.Output, nil, w.Selected}}, nil
+	}
 	if len(w.Addresses) > 0 {
 		lockPath := filepath.Join(w.WorkDir, lockfile.Name)
 		w.NoteEngine(ctx, lockPath)
-		inputs = append(inputs, input{lockPath, w.Output, w.arguments})
+		inputs = append(inputs, input{lockPath, w.Output, w.arguments, nil})
 	}
 	if len(w.Addresses)+len(w.Paths) == 0 && w.Flags.Place.Place != "" {
-		inputs = append(inputs, input{filepath.Join(w.WorkDir, lockfile.Name), w.Output, nil})
+		inputs = append(inputs, input{filepath.Join(w.WorkDir, lockfile.Name), w.Output, nil, nil})
 	}
 	var errs []error
 	for _, path := range w.Paths {
@@ -210,11 +218,11 @@ func (w *Wanted) from(ctx context.Context, typed string) ([]input, error) {
 		return nil, report.Usage(fmt.Errorf("%s is a lock file, which --no-lock-file ignores", typed))
 	case strings.HasSuffix(name, ".lock.hcl"):
 		w.NoteEngine(ctx, path)
-		return []input{{path, w.Output, w.allLocked}}, nil
+		return []input{{path, w.Output, w.allLocked, nil}}, nil
 	case modules.IsConfiguration(name):
 		lockPath := filepath.Join(filepath.Dir(path), lockfile.Name)
 		w.NoteEngine(ctx, lockPath)
-		return []input{{lockPath, w.Output, w.list(path)}}, nil
+		return []input{{lockPath, w.Output, w.list(path), nil}}, nil
 	}
 	return nil, sources.WithHint(fmt.Errorf("%s is neither a directory nor a file that lists providers", path),
 		"name a root module, a dependency lock file whose name ends in .lock.hcl, or a .tf file with required_providers")
@@ -225,7 +233,7 @@ func (w *Wanted) modulesAt(ctx context.Context, dir string) (inputs []input, err
 	dirs, err := w.RootsToRead(ctx, dir)
 	for _, dir := range dirs {
 		lockPath := filepath.Join(dir, lockfile.Name)
-		inputs = append(inputs, input{lockPath, w.OutFor(dir, w.Flags.Recursive), w.module})
+		inputs = append(inputs, input{lockPath, w.OutFor(dir, w.Flags.Recursive), w.module, nil})
 	}
 	return inputs, err
 }

@@ -86,6 +86,9 @@ func BundleSumOf(file string, m bundle.Manifest, dryRun bool) BundleSum {
 func ContentsText(m bundle.Manifest) string {
 	text := ui.Count(len(m.Packages), "package") + ", " + ui.Size(m.Size())
 	text += PayloadText(m.Payload) + RemovesText(m.Removed)
+	if len(m.Set) > 0 {
+		text += ", with a signed set"
+	}
 	if len(m.Base) > 0 {
 		text += fmt.Sprintf(", for a mirror that has %s already", ui.Count(len(m.Base), "package"))
 	}

@@ -13,6 +13,7 @@ type FillSum struct {
 	Bytes    int64 `json:"bytes"`
 	Missing  int   `json:"missing"` // that do not exist
 	Failed   int   `json:"failed"`
+	Removed  int   `json:"removed,omitempty"` // that a snapshot doesn't list
 	DryRun   bool  `json:"dry_run,omitempty"`
 
 	Tried    int      `json:"-"` // all packages

@@ -9,6 +9,7 @@ import (
 	"github.com/larder-cli/larder/fsmirror/builder"
 	"github.com/larder-cli/larder/fsmirror/bundle"
 	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/trust"
 )
 
 // A Mirrored is a package in a mirror.
@@ -88,6 +89,22 @@ func (o *Output) MirrorRemovals(entries []builder.Entry, planned bool) {
 	GridOf(o, entries, func(e builder.Entry) MirrorRemoval {
 		return MirrorRemoval{Typed{}, MirroredOf(e), planned, false}
 	})
+}
+
+// A SetSum is the summary of signing a set.
+type SetSum struct {
+	Packages  int    `json:"packages"`
+	Key       string `json:"key"` // fingerprint
+	Unchanged bool   `json:"unchanged,omitempty"`
+}
+
+// SetText describes a signed set: "set of 3 packages, signed with the key …".
+func SetText(set *trust.Set) string {
+	var keys []string
+	for _, s := range set.Signers {
+		keys = append(keys, string(s.Fingerprint))
+	}
+	return "set of " + ui.Count(len(set.Packages), "package") + ", signed with the key " + ui.List("and", keys)
 }
 
 // MirrorText describes the mirror in dir: "/srv/providers: 12 packages, 388 MB".

@@ -52,6 +52,9 @@ func VerifyBundle(ctx context.Context, s *site.Site, file string) error {
 	}
 	s.Output.Findings(report.FindingsOf(v.Findings)...)
 	packages := v.Packages
+	if v.Set != nil {
+		m.Signers.SawKeys(v.Set)
+	}
 	at := func(sources.Stored) string { return file }
 	distrusted, hints, accepted := m.TrustFindings(m.Accept(ctx, packages), packages, at, file)
 	problems := len(v.Findings) + distrusted
@@ -69,6 +72,9 @@ func VerifyBundle(ctx context.Context, s *site.Site, file string) error {
 	besides := report.PayloadText(v.Payload) + report.RemovesText(v.Removed)
 	packed := ui.Count(len(v.Packages), "package")
 	s.Output.Say("Verified %s, %s%s%s", packed, ui.Size(v.Bytes), besides, s.Output.Keys(all, "bundle"))
+	if v.Set != nil {
+		s.Output.Say("In a %s", report.SetText(v.Set))
+	}
 	s.Output.KeyList(all, problems == 0 && m.SuggestsKeys())
 	return report.Found(problems, "problem", "in the bundle", hints...)
 }

@@ -31,6 +31,7 @@ type BundleRequest struct {
 	Modules bool   // the modules of root modules
 	Engine  string // path of an engine, as typed; may be empty
 	Force   bool   // replace an existing file
+	SignKey string // file with a private key that signs the set of packages, as typed; may be empty
 }
 
 // CreateBundle writes a bundle to the file that is one of the arguments. Without a mirror it first makes a
@@ -51,6 +52,9 @@ func CreateBundle(ctx context.Context, s *site.Site, request BundleRequest) erro
 		return ErrAddresses
 	}
 	opts := bundle.CreateOptions{DryRun: f.Flags.DryRun}
+	if opts.Sign, err = signWith(f.WorkDir, request.SignKey); err != nil {
+		return err
+	}
 	if opts.Payload, err = gatherPayload(ctx, f.Wanted, request); err != nil {
 		return err
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/larder-cli/larder/cmd/larder/job"
 	"github.com/larder-cli/larder/cmd/larder/report"
 	"github.com/larder-cli/larder/cmd/larder/site"
+	"github.com/larder-cli/larder/cmd/larder/ui"
 	"github.com/larder-cli/larder/fsmirror/builder"
 	"github.com/larder-cli/larder/fsmirror/bundle"
 	"github.com/larder-cli/larder/sources"
@@ -78,11 +79,23 @@ func ImportBundle(ctx context.Context, s *site.Site, request BundleImportRequest
 	if opts.ReadOnly {
 		return nil
 	}
+	tellSet(s, imported, request.Dir)
 	total, err := tellTotal(ctx, m, dir)
 	if err != nil {
 		return err
 	}
 	return job.FinishConfig(m, config, total == added)
+}
+
+// tellSet tells whether the mirror in dir, as typed, is now the signed set of the bundle, if that has one.
+func tellSet(s *site.Site, imported bundle.Imported, dir string) {
+	if n := imported.Differs; n > 0 {
+		s.Output.WarnHint("larder mirror list "+site.ShellQuoted(dir)+" shows what it has",
+			"%s differs from the signed set of the bundle in %s, so the set is not stored there", dir, ui.Count(n, "package"))
+	}
+	if imported.Set != nil {
+		s.Output.Say("%s is now the %s", dir, report.SetText(imported.Set))
+	}
 }
 
 // warnIdle warns of a flag for a directory if the bundle has nothing to put there.

@@ -10,10 +10,8 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/larder-cli/larder/cmd/larder/site"
 	"github.com/larder-cli/larder/fsmirror/legacy"
 	"github.com/larder-cli/larder/sources"
-	"github.com/larder-cli/larder/sources/disk"
 	"github.com/larder-cli/larder/sources/evidence"
 	"github.com/larder-cli/larder/sources/trust"
 )
@@ -62,18 +60,13 @@ func (im *importing) readKey(typed string, releases int) (string, error) {
 	if typed == "" {
 		return "", nil
 	}
-	path, err := site.Existing(im.Dir, typed, site.File, "name a file with an ASCII-armored OpenPGP key")
+	text, err := readKey(im.Dir, typed)
 	if err == nil && releases == 0 {
-		err = sources.WithHint(errors.New("there is no build of a provider"),
+		return "", sources.WithHint(errors.New("there is no build of a provider"),
 			"keys are for published zip files, such as terraform-provider-thing_1.2.0_linux_amd64.zip, "+
 				"that aren't in a mirror yet")
 	}
-	if err != nil {
-		return "", err
-	}
-	const most = 1 << 20 // in bytes
-	text, err := disk.ReadFile(path, most)
-	return string(text), err
+	return text, err
 }
 
 // evidence returns the evidence for a release, or nil if nothing vouches for it, or if the mirror has signed

@@ -148,7 +148,17 @@ func Verify(ctx context.Context, s *site.Site, r site.PlaceRequest, typed []stri
 	}
 	if slices.ContainsFunc(v.Findings, func(f *store.Finding) bool { return b.Remedy(f) != builder.Nothing }) {
 		const does = "fetches damaged packages again, and corrects index.json and VERSION.json"
-		all.hint = fmt.Sprintf("larder mirror repair %s %s", site.ShellQuoted(r.Place), does)
+		all.hints = []string{fmt.Sprintf("larder mirror repair %s %s", site.ShellQuoted(r.Place), does)}
+	}
+	if set, err := b.Set(); err == nil {
+		m.Signers.SawKeys(set)
+	}
+	isSet := func(f *store.Finding) bool {
+		return slices.Contains([]store.Kind{builder.BadSet, builder.NotInSet, builder.Wanting}, f.Kind)
+	}
+	if slices.ContainsFunc(v.Findings, isSet) {
+		all.hints = append(all.hints, fmt.Sprintf("larder mirror sign %s --sign-key FILE signs what the mirror has; "+
+			"larder mirror sync %[1]s --snapshot FILE makes it equal to a signed set", site.ShellQuoted(r.Place)))
 	}
 	return all.tell(ctx, nil)
 }
@@ -160,7 +170,7 @@ type verified struct {
 	findings []report.Finding
 	sound    []sources.Stored            // packages without a problem
 	called   func(sources.Stored) string // names a package in messages
-	hint     string                      // about the findings; may be empty
+	hints    []string                    // about the findings
 	sum      report.VerifySum            // except the problems
 }
 
@@ -170,9 +180,7 @@ func (v verified) tell(ctx context.Context, unread error) error {
 	v.Out.Findings(v.findings...)
 	refused := v.AcceptKept(ctx, site.Absolute(v.WorkDir, v.typed), v.sound)
 	distrusted, hints, accepted := v.TrustFindings(refused, v.sound, v.called, v.typed)
-	if v.hint != "" {
-		hints = slices.Insert(hints, 0, v.hint)
-	}
+	hints = append(v.hints, hints...)
 	v.sum.Problems = len(v.findings) + distrusted
 	all := report.CheckedOf(v.sound)
 	v.Out.CheckedInDetail(report.CheckedOf(accepted))

@@ -18,6 +18,7 @@ import (
 type SyncRequest struct {
 	job.FillRequest
 	Unpacked    bool
+	Snapshot    string // manifest of a signed set, which the mirror will equal, as typed; may be empty
 	WriteConfig string // file to write, as typed; may be empty
 	HTML        bool   // write a page for people
 }
@@ -32,12 +33,12 @@ func Sync(ctx context.Context, s *site.Site, request SyncRequest) error {
 	if err != nil {
 		return err
 	}
-	if err := cmp.Or(site.DirectoryOnly(typed), f.Take(others)); err != nil {
-		return err
-	}
 	dir := site.Absolute(f.WorkDir, typed)
 	m, err := f.Here(ctx)
 	if err != nil {
+		return err
+	}
+	if err := cmp.Or(site.DirectoryOnly(typed), take(ctx, f, m, request.Snapshot, others)); err != nil {
 		return err
 	}
 	config, err := job.NewMirrorConfig(m, request.WriteConfig, dir)
@@ -52,22 +53,13 @@ func Sync(ctx context.Context, s *site.Site, request SyncRequest) error {
 	}
 	isNew := false
 	err = f.RunMirror(ctx, func() (*builder.Builder, error) {
-		return job.OpenMirror(ctx, m, dir, m.Sharing(opts))
-	}, nil, func(b *builder.Builder, sum report.FillSum) error {
-		if b == nil || sum.Empty() {
-			return nil
+		b, err := job.OpenMirror(ctx, m, dir, m.Sharing(opts))
+		if err == nil && f.Approved != nil {
+			b.Approve(f.Approved)
 		}
-		if f.Flags.DryRun {
-			f.Output.Conclude("%s", sum.Text(f.Output))
-			return nil
-		}
-		entries, err := b.Entries(ctx)
-		if err == nil && len(entries) > 0 {
-			f.Output.Conclude("%s. %s", sum.Text(f.Output), report.MirrorText(dir, entries))
-		} else if err == nil {
-			f.Output.Conclude("%s", sum.Text(f.Output))
-		}
-		isNew = len(entries) > 0 && len(entries) == sum.Fetched
+		return b, err
+	}, nil, func(b *builder.Builder, sum report.FillSum) (err error) {
+		isNew, err = synced(ctx, f, b, dir, sum)
 		return err
 	})
 	err = hintRepair(err, typed)
@@ -81,6 +73,45 @@ func Sync(ctx context.Context, s *site.Site, request SyncRequest) error {
 		return err
 	}
 	return errors.Join(err, job.FinishConfig(m, config, isNew))
+}
+
+// take takes what a sync puts into the mirror: the set of a snapshot, or what the other arguments select.
+func take(ctx context.Context, f *job.Filling, m *site.Root, snapshot string, others []string) (err error) {
+	if snapshot == "" {
+		return f.Take(others)
+	}
+	if len(others) > 0 {
+		return report.Usage(errors.New("--snapshot selects all packages and cannot be combined with other arguments"))
+	}
+	f.RequirePlatforms = true
+	if f.Approved, err = readSnapshot(ctx, m, snapshot); err == nil {
+		f.Selected = selectedBy(f.Approved)
+	}
+	return err
+}
+
+// synced completes a sync, and reports whether the mirror is new. The mirror is nil if none was opened.
+func synced(ctx context.Context, f *job.Filling, b *builder.Builder, dir string, sum report.FillSum) (bool, error) {
+	if b == nil || sum.Empty() {
+		return false, nil
+	}
+	if f.Approved != nil && sum.Failed+sum.Missing == 0 {
+		if err := equal(ctx, f, b, f.Approved, &sum); err != nil {
+			return false, err
+		}
+		f.Output.Summary(sum)
+	}
+	if f.Flags.DryRun {
+		f.Output.Conclude("%s", sum.Text(f.Output))
+		return false, nil
+	}
+	entries, err := b.Entries(ctx)
+	if err == nil && len(entries) > 0 {
+		f.Output.Conclude("%s. %s", sum.Text(f.Output), report.MirrorText(dir, entries))
+	} else if err == nil {
+		f.Output.Conclude("%s", sum.Text(f.Output))
+	}
+	return len(entries) > 0 && len(entries) == sum.Fetched, err
 }
 
 // mayBeMirror reports whether path may be a mirror to update. With --recursive, it must look
