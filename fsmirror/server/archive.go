@@ -132,6 +132,17 @@ func (x *exchange) fetch() *Arrival {
 	return a
 }
 
+// set answers with a file of the signed set of the mirror.
+func (x *exchange) set() error {
+	return x.inMirror(func(dir *disk.Dir) error {
+		text, info, err := dir.ReadFile(x.file, evidence.MaxSet)
+		if err == nil {
+			x.text("application/octet-stream", text, info.ModTime())
+		}
+		return err
+	})
+}
+
 // proof answers with a file of the evidence for a version. If the mirror lacks it, it is that of upstream, so that a
 // client can verify its signature before it requests an archive.
 func (x *exchange) proof() error {

@@ -23,6 +23,7 @@ const (
 	release   kind = "version"  // the archives of a version
 	archive   kind = "archive"  // of a package
 	proof     kind = "evidence" // a file of a version's evidence
+	set       kind = "set"      // a file of the signed set
 	discovery kind = "discovery"
 	versions  kind = "registry versions"
 	download  kind = "registry download"
@@ -34,13 +35,14 @@ const (
 type target struct {
 	kind
 	id   sources.PackageID
-	file string // of evidence, or a health check
+	file string // of evidence, of the set with its path, or a health check
 }
 
 const (
 	mostPath   = 1024 // of bytes in a path; the longest real ones have a quarter of that
 	registryAt = "/v1/providers/"
 	evidenceAt = "/.larder/evidence/"
+	setAt      = "/" + evidence.SetPath
 )
 
 // parsePath returns what a URL names. Everything that is not written as engines write it is unknown, so a path
@@ -66,6 +68,8 @@ func parsePath(u *url.URL) target {
 	switch parts := strings.Split(text[1:], "/"); {
 	case strings.HasPrefix(text, registryAt):
 		t, ok = parseRegistry(parts[2:])
+	case strings.HasPrefix(text, setAt) && slices.Contains(evidence.SetFiles[:], text[len(setAt):]):
+		t, ok = target{kind: set, file: text[1:]}, true
 	case strings.HasPrefix(text, evidenceAt) && len(parts) == 7: // HOST/NAMESPACE/TYPE/VERSION/FILE
 		t = target{kind: proof, file: parts[6]}
 		ok = t.provider(parts[2:]) && t.version(parts[5]) && slices.Contains(evidence.Names[:], t.file)

@@ -335,6 +335,8 @@ func (x *exchange) respond() error {
 		return x.archive()
 	case proof, sums:
 		return x.proof()
+	case set:
+		return x.set()
 	case discovery:
 		return x.discovery()
 	case versions:

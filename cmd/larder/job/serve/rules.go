@@ -7,13 +7,16 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"path/filepath"
 
 	"github.com/larder-cli/larder/cmd/larder/job"
+	"github.com/larder-cli/larder/cmd/larder/site"
 	"github.com/larder-cli/larder/fsmirror"
 	"github.com/larder-cli/larder/fsmirror/builder"
 	"github.com/larder-cli/larder/fsmirror/server"
 	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/disk"
+	"github.com/larder-cli/larder/sources/evidence"
 	"github.com/larder-cli/larder/sources/trust"
 )
 
@@ -23,6 +26,7 @@ import (
 type checkedArchive struct {
 	id            sources.PackageID
 	state, stated string // of the file, and in its document
+	set           string // the state of the signed set
 }
 
 // mostChecked is how many checks are remembered.
@@ -76,7 +80,7 @@ func (v *serving) shown(ctx context.Context, all []builder.Entry) (some []builde
 func (v *serving) Check(
 	ctx context.Context, id sources.PackageID, f *os.File, info fs.FileInfo, stated []sources.Hash,
 ) (sources.Report, error) {
-	key := checkedArchive{id, disk.Print(f.Name(), info), fmt.Sprint(stated)}
+	key := checkedArchive{id, disk.Print(f.Name(), info), fmt.Sprint(stated), v.setState()}
 	proved, err := v.checked.Get(ctx, key, func() (sources.Report, error) {
 		return v.check(ctx, id, f, info, stated)
 	})
@@ -109,6 +113,7 @@ func (v *serving) check(
 		return none, &server.DamagedError{Path: f.Name(), Err: errors.New("VERSION.json has none of its hashes")}
 	}
 	_, signed := v.Policy.SignedBy(id.Provider)
+	signed = signed || v.Judge().NeedsApproval(id.Provider)
 	if !signed && len(v.Policy.KeyRules(id.Provider)) == 0 && v.Flags.Require == trust.RequireNothing {
 		return held.Report, nil
 	}
@@ -122,7 +127,33 @@ func (v *serving) check(
 		}
 	}
 	if err := v.Judge().Check(id, held.Report); err != nil {
+		if _, broken := b.Set(); broken != nil && !errors.Is(broken, sources.ErrNotFound) {
+			v.Output.WarnOf(broken)
+		}
 		return none, forbidden(err)
 	}
 	return held.Report, nil
+}
+
+// setState returns the state of the files of the mirror's signed set.
+func (v *serving) setState() (state string) {
+	for _, suffix := range evidence.SetFiles {
+		name := filepath.Join(v.dir, filepath.FromSlash(evidence.SetPath+suffix))
+		if info, err := os.Stat(name); err == nil {
+			state += disk.Print(name, info) + " "
+		}
+	}
+	return state
+}
+
+// warnSet warns about the signed set of the mirror, if it is broken.
+func (v *serving) warnSet(ctx context.Context) {
+	b, err := job.OpenMirror(ctx, v.Root, v.dir, builder.Options{ReadOnly: true})
+	if err != nil {
+		return
+	}
+	defer b.Close()
+	if _, err := b.Set(); err != nil && !errors.Is(err, sources.ErrNotFound) {
+		v.Output.WarnHint("larder mirror verify "+site.ShellQuoted(v.request.Dir)+" checks the mirror", "%v", err)
+	}
 }

@@ -177,6 +177,7 @@ func toServe(ctx context.Context, m *site.Root, request ServeRequest) (v *servin
 	v.handler = server.New(ctx, v.dir, opts)
 	v.counters.Watch(v.handler)
 	v.warnUnindexed(ctx)
+	v.warnSet(ctx)
 	return v, nil
 }
 
