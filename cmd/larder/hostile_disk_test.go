@@ -1235,11 +1235,12 @@ func sharing(mirror string) []hostileCommand {
 	widget := widgetDir + "@1.2.0"
 	all := []hostileCommand{
 		install("install", ""), install("install by copy", "--link copy"), install("install without cache", "--no-cache"),
-		install("export", "", "--chdir work cache export ../out.tar", "cache prune --all --yes", "cache import out.tar"),
 		fill("sync unpacked", "mirror sync usb2 --unpacked "+widget),
 	}
-	if mirror == "usb" {
+	if mirror == "usb" { // an export has archives
+		const export = "--chdir work cache export ../out.tar --config ../mirror.tfrc"
 		all = append(all,
+			install("export", "", export, "cache prune --all --yes", "cache import out.tar"),
 			fill("sync packed", "mirror sync usb2 "+widget, "bundle create out.tar --mirror usb2", "bundle import out.tar usb3"),
 			fill("bundle", "bundle create out.tar "+widget, "bundle import out.tar usb3"),
 			copying("import from it", "import usb/"+widgetDir+" --to usb2 --namespace example.test/acme", "usb2", nil),

@@ -220,7 +220,7 @@ func (b *Bundle) incoming(dir string, files []File) sources.Files {
 	}
 }
 
-// ReadEvidence reads the evidence for the packages, which [Manifest.Signed] then returns, and the page, and verifies the
+// ReadEvidence reads the page and the evidence for the packages, which [Manifest.Signed] then returns, and verifies the
 // signed set. The caller verifies the evidence. Each error is a [store.Finding], unless the bundle cannot be read.
 func (b *Bundle) ReadEvidence(ctx context.Context) error {
 	problems := []error{b.readSet(ctx)}
