@@ -16,7 +16,7 @@ import (
 // a request as much. The collector may leave more than that for a while (servedLimit of cmd/larder).
 const (
 	mostConnections = 2048
-	mostRequests    = 1200     // at a time
+	mostRequests    = 2048     // at a time
 	mostStreams     = 100      // requests of a connection at a time
 	mostHeader      = 16 << 10 // bytes of a request
 	mostBody        = 1 << 10  // bytes of a request's body that wait for a handler, which reads none
