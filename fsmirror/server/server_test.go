@@ -331,6 +331,23 @@ func TestCutAnswers(t *testing.T) {
 	}
 }
 
+// An answer without a body is complete, over both protocols.
+func TestAnswersWithoutBodies(t *testing.T) {
+	for _, http2 := range []bool{false, true} {
+		served := make(chan server.Served, 1)
+		s := server.New(t.Context(), t.TempDir(), server.Options{Report: func(s server.Served) { served <- s }})
+		web := httptest.NewUnstartedServer(s)
+		web.EnableHTTP2 = http2
+		web.StartTLS()
+		r := sourcetest.Must(web.Client().Head(web.URL + "/nothing"))(t)
+		r.Body.Close()
+		is := <-served
+		sourcetest.Expect(t, is.Status == http.StatusNotFound && is.Cut == "", "over %s: %+v", r.Proto, is)
+		web.Close()
+		s.End()
+	}
+}
+
 // The URL of an archive is for the client that requested its document, as long as the client has its token.
 func TestURLsOfTokens(t *testing.T) {
 	served := make(chan server.Served, 1)

@@ -44,12 +44,14 @@ func (w *writer) Write(p []byte) (int, error) {
 
 // finish sends what has not been sent yet. It reports whether the client got all that the header promises.
 func (w *writer) finish(method string) bool {
+	if method == http.MethodHead || w.status == http.StatusNotModified {
+		return w.err == nil // HTTP/2 has no stream left that could be flushed
+	}
 	size, err := strconv.ParseInt(w.Header().Get("Content-Length"), 10, 64)
 	if err == nil || w.bytes > 0 { // otherwise the header gets the size
 		w.err = cmp.Or(w.err, w.control.Flush())
 	}
-	bare := method == http.MethodHead || w.status == http.StatusNotModified
-	return w.err == nil && (bare || err != nil || w.bytes == size)
+	return w.err == nil && (err != nil || w.bytes == size)
 }
 
 // Unwrap is for [http.ResponseController].
