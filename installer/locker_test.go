@@ -541,7 +541,7 @@ func inBundle(text string) bundled {
 }
 
 func (b bundled) into(f *fixture) (installer.Outcome, error) {
-	return installer.New(nil, f.store, nil, f.opts).Import(f.t.Context(), b.Package, b.Payload)
+	return installer.New(nil, f.store, nil, f.opts).Import(f.t.Context(), b.Package, b.Payload, nil)
 }
 
 // A package in a bundle is verified like that of a mirror.
@@ -573,7 +573,7 @@ func TestImport(t *testing.T) {
 			if test.edit != nil {
 				test.edit(&from)
 			}
-			foreseen := installer.New(nil, f.store, nil, f.opts).Foresee(t.Context(), from.Package, zh(wanted))
+			foreseen := installer.New(nil, f.store, nil, f.opts).Foresee(t.Context(), from.Package, zh(wanted), nil)
 			o, err := from.into(f)
 			if err != nil {
 				sourcetest.Expect(t, strings.Contains(err.Error(), test.want) && f.store.has() == "",

@@ -39,6 +39,9 @@ func checkSet(files []File) error {
 	return nil
 }
 
+// Set returns the signed set, after [Bundle.ReadEvidence]. It is nil if the bundle has no valid one.
+func (b *Bundle) Set() *trust.Set { return b.set }
+
 // readSet reads and verifies the signed set, if there is one. It must list all packages of the bundle. Each error is a
 // [store.Finding], unless the bundle cannot be read.
 func (b *Bundle) readSet(ctx context.Context) error {

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/trust"
 )
 
 // useSet reads the set of an offer's source, if a rule requires approval. A package without the hash of an archive may
@@ -13,7 +14,7 @@ func (a *Acquirer) useSet(ctx context.Context, offer *Offer) error {
 		return nil
 	}
 	if set := a.opts.Approved; set != nil {
-		offer.approvals = func(zh sources.Hash) []sources.Signer { return set.Approvals(offer.ID, zh) }
+		*offer = offer.In(set)
 		return nil
 	}
 	if _, err := offer.Approvals(ctx, ""); err != nil {
@@ -25,6 +26,12 @@ func (a *Acquirer) useSet(ctx context.Context, offer *Offer) error {
 		return by
 	}
 	return nil
+}
+
+// In returns the offer as one in a set, which may be nil.
+func (o Offer) In(set *trust.Set) Offer {
+	o.approvals = func(zh sources.Hash) []sources.Signer { return set.Approvals(o.ID, zh) }
+	return o
 }
 
 // approvedAs returns the keys that approved an archive with a hash, which may be empty for none.

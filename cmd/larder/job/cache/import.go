@@ -97,7 +97,7 @@ func (im *importer) acceptAll(ctx context.Context) error {
 	var all []sources.Stored
 	for _, from := range im.bundles {
 		for _, p := range from.Manifest.Packages {
-			all = append(all, im.into.Foresee(ctx, offered(from, p), p.ZH))
+			all = append(all, im.into.Foresee(ctx, offered(from, p), p.ZH, from.Set()))
 		}
 	}
 	return im.Accept(ctx, all)
@@ -115,7 +115,7 @@ func offered(b *bundle.Bundle, p bundle.Package) sources.Package {
 func (im *importer) read(ctx context.Context, from *bundle.Bundle) error {
 	var errs []error
 	for _, p := range from.Manifest.Packages {
-		outcome, err := im.into.Import(ctx, offered(from, p), from.Payload(p))
+		outcome, err := im.into.Import(ctx, offered(from, p), from.Payload(p), from.Set())
 		if err == nil {
 			im.changes = append(im.changes, report.Change{Outcome: &outcome, Unchanged: outcome.How != installer.Imported})
 			continue
