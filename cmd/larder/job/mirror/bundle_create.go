@@ -123,7 +123,7 @@ func bundleSelected(
 	}
 	defer done()
 	opts.Records, opts.Temporary = store.Records{Key: opts.Records.Key}, true // no record outlives the mirror
-	err = fillBundle(ctx, f, m, dir, opts)
+	err = fillBundle(ctx, f, m, dir, opts, skipsFor(opts.Since))
 	if disk.IsFull(err) {
 		return fullBundle(err, file, "larder bundle create "+typed+" --mirror DIR needs it once")
 	}
@@ -138,10 +138,12 @@ func bundleSelected(
 }
 
 // fillBundle puts what the filling selects into the temporary mirror of a bundle, without what the receiver has.
-func fillBundle(ctx context.Context, f *job.Filling, m *site.Root, dir string, opts bundle.CreateOptions) error {
+func fillBundle(
+	ctx context.Context, f *job.Filling, m *site.Root, dir string, opts bundle.CreateOptions, skips job.Skipper,
+) error {
 	return f.RunMirror(ctx, func() (*builder.Builder, error) {
 		return builder.Open(ctx, dir, m.Sharing(forBundle(m, opts)))
-	}, skipsFor(opts.Since), func(_ *builder.Builder, sum report.FillSum) error {
+	}, skips, func(_ *builder.Builder, sum report.FillSum) error {
 		if opts.DryRun {
 			tellReceived(f.Output, opts.Since, sum, opts.Payload)
 		}

@@ -3,6 +3,7 @@ package mirror
 import (
 	"context"
 	"errors"
+	"fmt"
 	"maps"
 	"slices"
 
@@ -11,8 +12,10 @@ import (
 	"github.com/larder-cli/larder/cmd/larder/site"
 	"github.com/larder-cli/larder/cmd/larder/ui"
 	"github.com/larder-cli/larder/fsmirror/bundle"
+	"github.com/larder-cli/larder/installer"
 	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/disk"
+	"github.com/larder-cli/larder/sources/policy"
 	"github.com/larder-cli/larder/sources/store"
 )
 
@@ -46,21 +49,24 @@ func Export(ctx context.Context, s *site.Site, typed string, roots []string, par
 	opts := bundle.CreateOptions{Records: store.Records{Key: records.Key}, Temporary: true}
 	f := job.NewLocked(s, t)
 	if err = reuse(ctx, m, dir, file, opts); err == nil {
-		err = fillBundle(ctx, f, m, dir, opts)
+		err = fillBundle(ctx, f, m, dir, opts, func(_ context.Context, _ sources.Source, s installer.Selected) bool {
+			return m.Judge().NeedsApproval(s.ID.Provider)
+		})
 	}
-	switch open := unlocked(t); {
+	open, left := unlocked(t), unapproved(m, t)
+	switch {
 	case disk.IsFull(err):
 		return fullBundle(err, file, "with an earlier FILE, three times")
 	case ctx.Err() != nil:
 		return ctx.Err()
 	case partial:
-		s.Output.WarnAll(slices.Concat(open, sources.Errors(err)))
-	case err != nil || len(open) > 0:
+		s.Output.WarnAll(slices.Concat(open, left, sources.Errors(err)))
+	case err != nil || len(open)+len(left) > 0:
 		nothing := sources.WithHint(errors.New("nothing was exported"), "--partial exports the other packages")
 		if len(open) > 0 {
 			nothing = sources.WithHint(nothing, "%s installs the providers, and writes the lock files", m.Again("install"))
 		}
-		return errors.Join(append(open, err, nothing)...)
+		return errors.Join(slices.Concat(open, left, []error{err, nothing})...)
 	}
 	opts.Only = f.Got
 	return createBundle(ctx, m, dir, file, opts)
@@ -106,6 +112,23 @@ func unlocked(t *job.Tree) (all []error) {
 	for _, p := range slices.SortedFunc(maps.Keys(open), sources.Provider.Compare) {
 		err := errors.New("no version is locked in " + ui.Some(open[p], most))
 		all = append(all, &sources.ProviderError{Provider: p, Err: err})
+	}
+	return all
+}
+
+// unapproved returns why providers that require approval are not exported: a set lists archives of one source.
+func unapproved(m *site.Root, t *job.Tree) (all []error) {
+	seen := map[sources.Provider]bool{}
+	for _, l := range t.Locked {
+		rules := m.Judge().Options.Policy.ApproversOf(l.Provider)
+		if len(rules) == 0 || seen[l.Provider] {
+			continue
+		}
+		seen[l.Provider] = true
+		rule := (&policy.Violation{Rule: rules[0], Provider: l.Provider}).Because()
+		err := &sources.ProviderError{Provider: l.Provider, Err: fmt.Errorf("%s, and an exported file has no set", rule)}
+		all = append(all, sources.WithHint(err, "install without this file, from a signed mirror, or import a bundle that "+
+			"larder bundle create FILE --mirror DIR writes of such a mirror"))
 	}
 	return all
 }
