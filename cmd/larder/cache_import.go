@@ -11,9 +11,8 @@ var cacheImportCommand = &line.Command{
 	Arguments: "FILE... [FLAG...]",
 	Least:     1, Needs: "needs a FILE",
 	Example: "larder cache import cache.tar",
-	About: "Hashes each package before adding it, and keeps existing packages. For packages from\n" +
-		"cache export, the result is \"hash only\", unless this machine has verified the archive\n" +
-		"before. Archives are verified.",
+	About: "FILE is a bundle that cache export or bundle create wrote. Verifies each archive with\n" +
+		"the signed checksums in FILE before adding its package, and keeps existing packages.",
 	Flags:  trustFlags,
 	Leaves: continues,
 	Run:    onWords(cache.Import),
