@@ -122,7 +122,7 @@ func bundleSelected(
 		return err
 	}
 	defer done()
-	opts.Records, opts.Temporary = store.Records{Key: opts.Records.Key}, true // no record outlives the mirror
+	opts.Records, opts.Temporary = temporaryRecords(dir, opts.Records), true
 	err = fillBundle(ctx, f, m, dir, opts, skipsFor(opts.Since))
 	if disk.IsFull(err) {
 		return fullBundle(err, file, "larder bundle create "+typed+" --mirror DIR needs it once")
@@ -196,6 +196,12 @@ func temporaryMirror(file string, dryRun bool, warn func(error)) (dir string, do
 		return "", nil, site.CannotWrite(filepath.Dir(file), err)
 	}
 	return scratch.Path("mirror"), func() { scratch.Close(); in.Close() }, nil
+}
+
+// temporaryRecords returns the place for the records of a temporary mirror, which are removed with it. Only they tell
+// which of its packages are approved.
+func temporaryRecords(dir string, r store.Records) store.Records {
+	return store.Records{Dir: filepath.Join(filepath.Dir(dir), "records"), Key: r.Key}
 }
 
 // createBundle writes the mirror in dir to a file.

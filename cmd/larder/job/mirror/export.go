@@ -16,7 +16,6 @@ import (
 	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/disk"
 	"github.com/larder-cli/larder/sources/policy"
-	"github.com/larder-cli/larder/sources/store"
 )
 
 // Export writes the packages that lock files select to a bundle. What an earlier export in the same file has isn't
@@ -46,7 +45,7 @@ func Export(ctx context.Context, s *site.Site, typed string, roots []string, par
 		return err
 	}
 	defer done()
-	opts := bundle.CreateOptions{Records: store.Records{Key: records.Key}, Temporary: true}
+	opts := bundle.CreateOptions{Records: temporaryRecords(dir, records), Temporary: true}
 	f := job.NewLocked(s, t)
 	if err = reuse(ctx, m, dir, file, opts); err == nil {
 		err = fillBundle(ctx, f, m, dir, opts, func(_ context.Context, _ sources.Source, s installer.Selected) bool {
@@ -83,6 +82,7 @@ func reuse(ctx context.Context, m *site.Root, dir, file string, opts bundle.Crea
 	if !site.IsFile(file) {
 		return nil
 	}
+	opts.Records.Dir = "" // the lock file decides, not what the file had
 	in := bundle.ImportOptions{
 		Options: m.Sharing(forBundle(m, opts)),
 		Accept:  func(all []sources.Stored) error { return m.Require(ctx, all) },
