@@ -103,7 +103,8 @@ func (m *Mirror) fetchSet(ctx context.Context) (*trust.Set, error) {
 		return nil, nil
 	}
 	if err != nil {
-		err = fmt.Errorf("%s: the signed set: %w", m, err)
+		err = fmt.Errorf("the signed set: %w", err)
+		err = sources.WithLastHint(err, "on the server, mirror verify DIR shows how to repair the signed set")
 	}
 	return set, err
 }

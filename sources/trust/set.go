@@ -28,6 +28,7 @@ func SetOf(ctx context.Context, mirror *disk.Dir) (*Set, error) {
 	})
 	if err != nil && !errors.Is(err, sources.ErrNotFound) {
 		err = fmt.Errorf("%s: %w", mirror.Path(evidence.SetPath), err)
+		err = sources.WithHint(err, "larder mirror verify %s shows how to repair the signed set", mirror.Path("."))
 	}
 	return set, err
 }
@@ -51,6 +52,9 @@ func VerifySet(ctx context.Context, s *sources.Signed) (_ *Set, err error) {
 	x, err := examine(ctx, &signed, Judge{}.rules(sources.Terraform, sources.Provider{}))
 	if errors.Is(err, UnknownIssuer) { // its hint is about registries
 		err = fault(UnknownIssuer, "%v, and not by the key that came with it", err)
+	}
+	if errors.Is(err, sources.ErrRevoked) { // its hint is about publishers
+		err = fault(sources.ErrRevoked, "%v", err)
 	}
 	if err != nil {
 		return nil, err
