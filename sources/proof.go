@@ -147,7 +147,7 @@ type Report struct {
 	Signed  string     // the name of the signed file; empty if no signature was verified
 	Notes   []string   // additional information for the user, worded like errors
 
-	Approvals []Signer // of the proof, without those of expired keys
+	Approvals []Signer // of the proof, also those of keys that have expired since
 
 	// Refused is the reason why the signatures are not accepted, such as that the
 	// provider has trusted keys and these are others.

@@ -17,6 +17,7 @@ type Violation struct {
 	Age      Age             // of MinAge
 	Until    time.Time       // of MinAge: when it will be allowed, if the clock is right; zero if its age is unknown
 	Override bool            // a development override or a running program replaces the provider
+	Expired  bool            // of ApprovedBy: a key approved the package, which has expired, or its signature has
 	Err      error           // what is wrong with the signature; nil if the rule is not about signatures
 }
 
@@ -45,7 +46,11 @@ func (v *Violation) Because() string {
 	case r.Setting == MinAge:
 		return fmt.Sprintf("%s, and %s requires %s", v.Age, at, r.Text)
 	case r.Setting == ApprovedBy:
-		return at + " allows only packages in a set that is signed by " + strings.Join(sources.Texts(r.Approvers), " or ")
+		by := at + " allows only packages in a set that is signed by " + strings.Join(sources.Texts(r.Approvers), " or ")
+		if v.Expired {
+			by += ", and the signature or its key has expired"
+		}
+		return by
 	case r.Setting == Engines:
 		return at + " allows only " + r.allowedEngines(v.Engine)
 	}

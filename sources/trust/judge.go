@@ -69,7 +69,7 @@ func (j Judge) Report(p sources.Provider, proof sources.Proof) sources.Report {
 	if proof.Matched {
 		r.Verdict = max(r.Verdict, sources.HashOnly)
 	}
-	r.Approvals = j.Current(proof.Approvals)
+	r.Approvals = proof.Approvals
 	return r
 }
 

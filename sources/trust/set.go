@@ -113,10 +113,13 @@ func (j Judge) Current(approvals []sources.Signer) []sources.Signer {
 
 // CheckApproved returns a violation of the rules about approvals.
 func (j Judge) CheckApproved(id sources.PackageID, approvals []sources.Signer) error {
+	current := j.Current(approvals)
 	for _, rule := range j.Options.Policy.ApproversOf(id.Provider) {
 		approved := func(s sources.Signer) bool { return slices.Contains(rule.Approvers, s.Fingerprint) }
-		if !slices.ContainsFunc(approvals, approved) {
-			return (&policy.Violation{Rule: rule, Provider: id.Provider, Version: id.Version}).With()
+		if !slices.ContainsFunc(current, approved) {
+			v := &policy.Violation{Rule: rule, Provider: id.Provider, Version: id.Version}
+			v.Expired = slices.ContainsFunc(approvals, approved)
+			return v.With()
 		}
 	}
 	return nil

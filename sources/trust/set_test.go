@@ -2,6 +2,7 @@ package trust_test
 
 import (
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -61,6 +62,8 @@ func TestApproved(t *testing.T) {
 			proof := sources.Proof{Matched: true, Approvals: set.Approvals(id, test.zh)}
 			err = judge.Check(id, judge.Report(id.Provider, proof))
 			sourcetest.Expect(t, (err == nil) == test.approved, "got error %v", err)
+			expired := err != nil && strings.Contains(err.Error(), "has expired")
+			sourcetest.Expect(t, expired == (test.name == "expired since"), "got error %v", err)
 		})
 	}
 }

@@ -344,7 +344,7 @@ func (k *checkedModule) signed(locker *installer.Locker, p sources.Provider) boo
 	for _, platform := range platformsToCheck(k.Root) {
 		id := sources.PackageID{Provider: p, Version: e.Version, Platform: platform}
 		known, err := locker.Recall(id)
-		unknown := k.Judge().NeedsApproval(p) && len(known.Report.Approvals) == 0
+		unknown := k.Judge().NeedsApproval(p) && len(k.Judge().Current(known.Report.Approvals)) == 0
 		if err != nil || unknown || !known.Proof.Signed() || !sources.MatchesAny(e.Hashes, known.Hashes()...) {
 			continue
 		}
