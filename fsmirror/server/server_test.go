@@ -15,6 +15,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -345,6 +346,48 @@ func TestAnswersWithoutBodies(t *testing.T) {
 		sourcetest.Expect(t, is.Status == http.StatusNotFound && is.Cut == "", "over %s: %+v", r.Proto, is)
 		web.Close()
 		s.End()
+	}
+}
+
+// A leaver is the answer to an HTTP/2 client that closes its connection when it has all bytes. Flush fails from then on.
+type leaver struct {
+	*httptest.ResponseRecorder
+	buffered, size, flushes int
+}
+
+func (l *leaver) Write(p []byte) (int, error) {
+	if l.buffered = 0; len(p) <= 4<<10 { // longer texts are not buffered
+		l.buffered = len(p)
+	}
+	return l.ResponseRecorder.Write(p)
+}
+
+func (l *leaver) FlushError() error {
+	l.flushes++
+	if l.buffered == 0 && l.Body.Len() == l.size {
+		return errors.New("client disconnected")
+	}
+	l.buffered = 0
+	return nil
+}
+
+// An answer is complete if its client leaves as soon as it has all of it, and a small one is sent at once.
+func TestClientLeavesWithAll(t *testing.T) {
+	for _, size := range []int{100, 5000} {
+		text := strings.Repeat("a", size)
+		var served server.Served
+		s := server.New(t.Context(), t.TempDir(), server.Options{
+			Report: func(is server.Served) { served = is },
+			Metrics: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+				w.Header().Set("Content-Length", strconv.Itoa(size))
+				_, err := io.WriteString(w, text)
+				sourcetest.Check(t, err)
+			}),
+		})
+		to := &leaver{ResponseRecorder: httptest.NewRecorder(), size: size}
+		s.ServeHTTP(to, httptest.NewRequest(http.MethodGet, "https://example.test/metrics", nil))
+		sourcetest.Expect(t, served.Cut == "" && to.Body.String() == text, "%d bytes, reported %+v", to.Body.Len(), served)
+		sourcetest.Expect(t, size > 1000 || to.flushes == 1, "%d bytes were flushed %d times", size, to.flushes)
 	}
 }
 

@@ -31,15 +31,36 @@ func (w *writer) WriteHeader(status int) {
 	w.ResponseWriter.WriteHeader(status)
 }
 
-// Write implements [io.Writer].
-func (w *writer) Write(p []byte) (int, error) {
+// small is how many bytes HTTP/2 always keeps for Flush.
+const small = 1 << 10
+
+// Write implements [io.Writer]. After a larger text, it sends the last byte separately: Flush may fail, although
+// nothing was left to be sent, for an HTTP/2 client that has left with the whole answer.
+func (w *writer) Write(p []byte) (n int, err error) {
 	if w.status == 0 {
 		w.status = http.StatusOK
 	}
-	n, err := w.ResponseWriter.Write(p)
-	w.bytes += int64(n)
+	if size, sized := w.size(); sized && len(p) > small && w.bytes+int64(len(p)) == size {
+		last := len(p) - 1
+		if n, err = w.Write(p[:last]); err == nil {
+			err = w.control.Flush()
+		}
+		p = p[last:]
+	}
+	if err == nil {
+		var m int
+		m, err = w.ResponseWriter.Write(p)
+		w.bytes += int64(m)
+		n += m
+	}
 	w.err = cmp.Or(w.err, err)
 	return n, err
+}
+
+// size returns the size of the body that the header promises, if it does.
+func (w *writer) size() (n int64, ok bool) {
+	n, err := strconv.ParseInt(w.Header().Get("Content-Length"), 10, 64)
+	return n, err == nil
 }
 
 // finish sends what has not been sent yet. It reports whether the client got all that the header promises.
@@ -47,11 +68,11 @@ func (w *writer) finish(method string) bool {
 	if method == http.MethodHead || w.status == http.StatusNotModified {
 		return w.err == nil // HTTP/2 has no stream left that could be flushed
 	}
-	size, err := strconv.ParseInt(w.Header().Get("Content-Length"), 10, 64)
-	if err == nil || w.bytes > 0 { // otherwise the header gets the size
+	size, sized := w.size()
+	if sized || w.bytes > 0 { // otherwise the header gets the size
 		w.err = cmp.Or(w.err, w.control.Flush())
 	}
-	return w.err == nil && (err != nil || w.bytes == size)
+	return w.err == nil && (!sized || w.bytes == size)
 }
 
 // Unwrap is for [http.ResponseController].
