@@ -9,7 +9,7 @@ import (
 // followed returns the board, and starts the display if the user has not disabled it.
 func (o *Output) followed() *board.Board {
 	if !o.JSON && o.Level >= Normal {
-		o.progress.Begin(o.board, o.Color, func(line string) { o.Say("%s", line) })
+		o.progress.Begin(o.board, o.Color, func(line string) { o.ForRequest(0).Say("%s", line) })
 	}
 	return o.board
 }

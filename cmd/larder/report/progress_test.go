@@ -41,6 +41,20 @@ func TestProgressIsToldNowAndThen(t *testing.T) {
 	sourcetest.Expect(t, stdout.Len() == 0, "results %s", &stdout)
 }
 
+// In a log, a line about all work in progress is about no request.
+func TestProgressInALog(t *testing.T) {
+	var stdout bytes.Buffer
+	out := New(&stdout, &stdout)
+	out.KeepLog(true)
+	ticks := make(chan time.Time)
+	out.progress.Ticks = func(time.Duration) <-chan time.Time { return ticks }
+	one := sourcetest.PackageID(t, "acme/one", "1.2.0", sources.CurrentPlatform().String())
+	out.ForRequest(1).Event(acquire.Event{Step: acquire.Arriving, Package: one, Size: 80e6})
+	ticks <- time.Now()
+	out.progress.End()
+	sourcetest.Expect(t, strings.Contains(stdout.String(), "Z info - 0 of 1 package"), "%s", &stdout)
+}
+
 // With --quiet or --json there are no progress lines.
 func TestProgressIsNotTold(t *testing.T) {
 	for _, silence := range []func(*Output){
