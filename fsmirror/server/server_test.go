@@ -391,6 +391,22 @@ func TestClientLeavesWithAll(t *testing.T) {
 	}
 }
 
+// An answer to HEAD is never cut off, over both protocols.
+func TestHeadIsComplete(t *testing.T) {
+	for _, http2 := range []bool{false, true} {
+		served := make(chan server.Served, 1)
+		s := server.New(t.Context(), t.TempDir(), server.Options{Report: func(s server.Served) { served <- s }})
+		web := httptest.NewUnstartedServer(s)
+		web.EnableHTTP2 = http2
+		web.StartTLS()
+		r := sourcetest.Must(web.Client().Head(web.URL + "/healthz"))(t)
+		r.Body.Close()
+		is := <-served
+		sourcetest.Expect(t, is.Cut == "" && is.Status == 200, "over %s: %+v", r.Proto, is)
+		web.Close()
+	}
+}
+
 // The URL of an archive is for the client that requested its document, as long as the client has its token.
 func TestURLsOfTokens(t *testing.T) {
 	served := make(chan server.Served, 1)

@@ -63,10 +63,11 @@ func (w *writer) size() (n int64, ok bool) {
 	return n, err == nil
 }
 
-// finish sends what has not been sent yet. It reports whether the client got all that the header promises.
+// finish sends what has not been sent yet. It reports whether the client got all that the header promises. An answer
+// without a body can't lack anything: HTTP/2 has ended its stream before Flush, which then fails.
 func (w *writer) finish(method string) bool {
 	if method == http.MethodHead || w.status == http.StatusNotModified {
-		return w.err == nil // HTTP/2 has no stream left that could be flushed
+		return true
 	}
 	size, sized := w.size()
 	if sized || w.bytes > 0 { // otherwise the header gets the size
