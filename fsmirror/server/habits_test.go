@@ -286,6 +286,7 @@ var habits = []struct {
 		{"address of version 6", "GET /d\nX-Forwarded-For: 2001:db8::1", "404 | client 2001:db8::1"},
 		{"address with a port", "GET /e\nX-Forwarded-For: 192.0.2.5:50123", "404 | client 192.0.2.5"},
 		{"address of version 6 with a port", "GET /f\nX-Forwarded-For: [2001:db8::2]:50123", "404 | client 2001:db8::2"},
+		{"address with a zone", "GET /h\nX-Forwarded-For: fe80::1%x GET /a.zip 200 ", "404 | client fe80::1"},
 		{"no address", "GET /g\nX-Forwarded-For: unknown", "404 | client 127.0.0.1"},
 		{"scheme", "GET {W}/index.json\nX-Forwarded-Proto: http\nX-Forwarded-Port: 80\nForwarded: for=192.0.2.1;proto=http", "200 | Location"},
 		{"prefix", "GET {W}/index.json\nX-Forwarded-Prefix: /mirror\nX-Original-URL: /metrics\nX-Rewrite-URL: /metrics", "200 | ~ 1.0.0"},

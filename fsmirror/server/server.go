@@ -16,6 +16,7 @@ import (
 	"errors"
 	"io/fs"
 	"net/http"
+	"net/url"
 	"os"
 	"slices"
 	"sync"
@@ -227,7 +228,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	x.served = Served{
 		Request: s.number.Add(1), Time: s.opts.Now().UTC().Truncate(time.Millisecond),
 		Kind: string(x.kind), Client: s.Client(r), Agent: r.UserAgent(),
-		Method: r.Method[:min(len(r.Method), mostMethod)], Path: path,
+		Method: url.PathEscape(r.Method[:min(len(r.Method), mostMethod)]), Path: path,
 	}
 	begun := time.Now()
 	x.end(x.answer())
@@ -241,7 +242,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// mostMethod is how many bytes of a method the log has.
+// mostMethod is how many bytes of a method the log has. With HTTP/2, a method may contain spaces.
 const mostMethod = 16
 
 // An exchange is a request with its answer.

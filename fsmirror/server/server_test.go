@@ -407,6 +407,16 @@ func TestHeadIsComplete(t *testing.T) {
 	}
 }
 
+// HTTP/2 allows any text as a method. The log has it as one word.
+func TestForgedMethod(t *testing.T) {
+	var served server.Served
+	s := server.New(t.Context(), t.TempDir(), server.Options{Report: func(is server.Served) { served = is }})
+	request := httptest.NewRequest(http.MethodGet, "https://example.test/", nil)
+	request.Method = "GET /a.zip 200 1 MB"
+	s.ServeHTTP(httptest.NewRecorder(), request)
+	sourcetest.Equal(t, served.Method, "GET%20%2Fa.zip%20200%201", "method")
+}
+
 // The URL of an archive is for the client that requested its document, as long as the client has its token.
 func TestURLsOfTokens(t *testing.T) {
 	served := make(chan server.Served, 1)

@@ -157,10 +157,10 @@ func (s *Server) Client(r *http.Request) string {
 	if s.opts.BehindProxy {
 		text := forwarded(r, "For")
 		if addr, err := netip.ParseAddr(text); err == nil {
-			return addr.String()
+			return addr.WithZone("").String() // which may be any text
 		}
 		if addr, err := netip.ParseAddrPort(text); err == nil { // some proxies add the port
-			return addr.Addr().String()
+			return addr.Addr().WithZone("").String()
 		}
 	}
 	return host
