@@ -100,9 +100,10 @@ func (u *upstream) replaceable(e builder.Entry) bool {
 	return !imported && u.admit(e.ID.Provider) == nil
 }
 
-// makeRoom makes room within the limit for an archive that arrives, before it does.
+// makeRoom makes room within the limit for an archive that arrives, before it does, and as far as possible on the disk,
+// which is short of so many bytes.
 func (u *upstream) makeRoom(
-	ctx context.Context, out *report.Output, in *builder.Builder, id sources.PackageID, size int64,
+	ctx context.Context, out *report.Output, in *builder.Builder, id sources.PackageID, size, short int64,
 ) error {
 	u.removing.Lock()
 	defer u.removing.Unlock()
@@ -115,6 +116,10 @@ func (u *upstream) makeRoom(
 		delete(u.coming, id)
 		err := fmt.Errorf("%w: %s, which is %s too much", server.ErrTooLarge, disk.Size(size), disk.Size(lacks))
 		return sources.WithHint(err, "a larger --max-size of the server would allow it")
+	case short > 0:
+		if plan, _, err = u.plan(ctx, out, in, short); err != nil {
+			return err
+		}
 	}
 	return u.evict(ctx, out, in, plan)
 }

@@ -295,7 +295,11 @@ func (u *upstream) Fetch(
 	request := acquire.Request{ID: id, Purpose: sources.ToStore, Observer: func(now sources.Arriving) error {
 		if size := max(now.Done, now.Size); u.limit > 0 && size > room {
 			room = cmp.Or(now.Size, max(size, min(size+unknownStep, u.limit)))
-			if err := u.makeRoom(ctx, out, b.Builder, id, room); err != nil {
+			short := int64(0)
+			if free, ok := u.handler.Free(); ok && now.Size == 0 { // no space is reserved for it
+				short = room - now.Done - free
+			}
+			if err := u.makeRoom(ctx, out, b.Builder, id, room, short); err != nil {
 				return err
 			}
 		}
