@@ -146,7 +146,7 @@ func (u *upstream) relieve(ctx context.Context, out *report.Output, in *builder.
 	switch byQuota := full.Free >= full.Need; { // which free space doesn't show
 	case short <= 0 && !byQuota:
 		return true
-	case u.limit == 0:
+	case u.limit == 0, full.Need-leastFree > u.limit: // which includes some spare space
 		return false
 	case byQuota:
 		short = full.Need
