@@ -85,12 +85,12 @@ func (x *exchange) await() (*os.File, fs.FileInfo, error) {
 		x.w.WriteHeader(http.StatusOK)
 		return nil, nil, nil
 	}
-	x.served.Fetched = true
 	asked := x.r.Header.Get("Range")
 	part := asked != "" && !strings.HasPrefix(asked, "bytes=0-") // Larder asks for the beginning, and takes all
 	arrival := x.fetch()
 	from, size, err := arrival.reader(ctx, part)
 	x.served.From = arrival.source()
+	x.served.Fetched = x.served.From != "" // otherwise it came into the mirror meanwhile
 	if err == nil && from == nil {
 		return x.openAllowed()
 	}

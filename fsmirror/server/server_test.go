@@ -417,6 +417,25 @@ func TestForgedMethod(t *testing.T) {
 	sourcetest.Equal(t, served.Method, "GET%20%2Fa.zip%20200%201", "method")
 }
 
+// A finder is an upstream that finds the archive in the mirror, where another process has stored it meanwhile.
+type finder struct{ *fakeUpstream }
+
+func (u finder) Fetch(_ context.Context, _ sources.PackageID, to *server.Arrival) (sources.Report, error) {
+	return sources.Report{}, u.store(to)
+}
+
+// An archive that was found in the mirror is not one that was fetched.
+func TestFoundIsNotFetched(t *testing.T) {
+	served := make(chan server.Served, 1)
+	u := &fakeUpstream{dir: t.TempDir(), archive: randomArchive(1000), fetch: func(u *fakeUpstream, to *server.Arrival, path string) error {
+		return u.write(to, path, 0, 1000)
+	}}
+	s := server.New(t.Context(), u.dir, server.Options{Upstream: finder{u}, Report: func(s server.Served) { served <- s }})
+	s.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "https://example.test"+archivePath, nil))
+	is := <-served
+	sourcetest.Expect(t, is.Status == 200 && is.From == server.FromMirror && !is.Fetched, "%+v", is)
+}
+
 // The URL of an archive is for the client that requested its document, as long as the client has its token.
 func TestURLsOfTokens(t *testing.T) {
 	served := make(chan server.Served, 1)
