@@ -297,7 +297,7 @@ func (x *exchange) end(err error) {
 		x.served.Cut, x.served.Error = CutForOthers, "the client took nothing, and others needed the room"
 	case x.w.err != nil, cause != nil:
 		x.served.Cut, x.served.Error = CutByClient, "the client has disconnected"
-	case failed && refused.status != http.StatusServiceUnavailable:
+	case failed && refused.status != http.StatusServiceUnavailable, errors.Is(err, ErrForbidden):
 		x.served.Cut = CutByUpstream
 	default:
 		x.served.Cut, x.served.Error = CutByMirror, cmp.Or(x.served.Error, "the file could not be read to its end")

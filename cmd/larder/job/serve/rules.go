@@ -17,6 +17,7 @@ import (
 	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/disk"
 	"github.com/larder-cli/larder/sources/evidence"
+	"github.com/larder-cli/larder/sources/policy"
 	"github.com/larder-cli/larder/sources/trust"
 )
 
@@ -34,6 +35,15 @@ const mostChecked = 20_000
 
 // forbidden makes an error of the policy one that clients get.
 func forbidden(err error) error { return fmt.Errorf("%w: %w", server.ErrForbidden, err) }
+
+// judged returns the error of a fetch. If the rules refuse the package, clients learn that.
+func judged(err error) error {
+	_, byPolicy := errors.AsType[*policy.Violation](err)
+	if _, unsigned := errors.AsType[*trust.NotSignedError](err); byPolicy || unsigned {
+		return forbidden(err)
+	}
+	return err
+}
 
 // Allowed implements [server.Rules].
 func (v *serving) Allowed(

@@ -270,6 +270,7 @@ func (u *upstream) Fetch(
 		if err != nil {
 			out.WarnOf(fmt.Errorf("not served: %w", sources.InPackage(id, err)))
 		}
+		err = judged(err)
 	}()
 	from, err := u.sourceOf(ctx, id.Provider)
 	if err != nil {
