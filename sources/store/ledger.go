@@ -70,6 +70,7 @@ const (
 	maxLedger   = 256 << 20 // in bytes, enough for a hundred thousand packages
 	largeLedger = 256 << 10 // in bytes; writing it for each package would be much of the work
 	mostKept    = 2048      // decoded entries in memory, if the file has them
+	mostWaiting = 256       // functions for Then, which may hold open files
 )
 
 // NewLedger returns the ledger of a store.
@@ -171,7 +172,7 @@ func (l *Ledger[E]) Refresh() {
 func (l *Ledger[E]) Write(ctx context.Context) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if rest := time.Until(l.rest); rest > 0 && !l.opts.Plain {
+	if rest := time.Until(l.rest); rest > 0 && !l.opts.Plain && len(l.then) < mostWaiting {
 		if l.later == nil {
 			l.later = time.AfterFunc(rest, func() { _ = l.WriteAll(context.WithoutCancel(ctx)) })
 		}

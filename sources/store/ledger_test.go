@@ -13,6 +13,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -125,6 +126,21 @@ func TestLargeLedger(t *testing.T) {
 	sourcetest.Expect(t, len(files) < 200, "%d packages, written %d times", len(texts), len(files))
 	sourcetest.Check(t, l.WriteAll(ctx))
 	sourcetest.Expect(t, maps.Equal(ledgerTexts(t, openLedger(t, dir), acmeWidget), texts), "entries are missing")
+}
+
+// What waits for a large ledger has open files, so only so many wait.
+func TestFewWaitForALargeLedger(t *testing.T) {
+	l := openLedger(t, t.TempDir())
+	var waiting atomic.Int32
+	for i := range 2000 {
+		l.Set(acmeWidget, strconv.Itoa(i), note{Text: strings.Repeat("x", 1000)})
+		sourcetest.Check(t, l.Write(t.Context()))
+		waiting.Add(1)
+		l.Then(func() { waiting.Add(-1) })
+		sourcetest.Require(t, waiting.Load() <= 256, "%d wait", waiting.Load())
+	}
+	sourcetest.Check(t, l.WriteAll(t.Context()))
+	sourcetest.Equal(t, waiting.Load(), 0)
 }
 
 // A file is empty for those who can't authenticate it, and after damage of any kind.
