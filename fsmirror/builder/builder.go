@@ -239,18 +239,18 @@ func (b *Builder) exclude(ctx context.Context) (release func(), err error) {
 	}, nil
 }
 
-// enter waits until no other process or goroutine stores the package. Those that wait then need the record of the
-// package, so leave waits until it is written.
-func (b *Builder) enter(ctx context.Context, id sources.PackageID) (leave func(), err error) {
+// Lock waits until no other process or goroutine stores the package. Those that wait then need the record of the
+// package, so unlock waits until it is written.
+func (b *Builder) Lock(ctx context.Context, id sources.PackageID) (unlock func(), err error) {
 	lock := b.locks.Lock(lockOf(id))
 	lock.Fleeting = true
-	unlock, err := b.wait(ctx, id, lock)
+	release, err := b.wait(ctx, id, lock)
 	if err != nil {
-		return nil, err
+		return nil, sources.InPackage(id, err)
 	}
 	b.ledger.Refresh()
 	b.evidence.Forget(id.Release())
-	return func() { b.ledger.Then(unlock) }, nil
+	return func() { b.ledger.Then(release) }, nil
 }
 
 // lockOf returns the name of the lock of a package.

@@ -275,6 +275,17 @@ func (b *Builder) Read(ctx context.Context, s sources.Stored) (sources.Stored, e
 	return b.stored(at, r), nil
 }
 
+// There returns what is in the places of a package, where processes store it.
+func (b *Builder) There(id sources.PackageID) (all []fsmirror.Package) {
+	for _, unpacked := range []bool{false, true} {
+		at := b.place(id, unpacked)
+		if _, err := os.Lstat(at.Path()); err == nil {
+			all = append(all, at)
+		}
+	}
+	return all
+}
+
 // Find is [Builder.Get] for a package that was found anywhere in the mirror.
 func (b *Builder) Find(ctx context.Context, at fsmirror.Package) (sources.Stored, error) {
 	contents := b.doubts(at.ID)
@@ -375,10 +386,29 @@ func (b *Builder) Begin(
 	if purpose != sources.ToStore {
 		return held, nil, sources.InPackage(id, fmt.Errorf("hashing for a mirror: %w", errors.ErrUnsupported))
 	}
-	leave, err := b.enter(ctx, id)
+	unlock, err := b.Lock(ctx, id)
 	if err != nil {
-		return held, nil, sources.InPackage(id, err)
+		return held, nil, err
 	}
+	t, err := b.begin(id)
+	if err != nil {
+		unlock()
+		return held, nil, err
+	}
+	t.Finally(unlock)
+	held.Package, _ = b.Get(ctx, id) // a package that can't be read is stored again
+	if held.Known, err = b.Recall(id); err != nil && !errors.Is(err, sources.ErrNotFound) {
+		t.Close()
+		return sources.Held{}, nil, err
+	}
+	return held, t, nil
+}
+
+// BeginUnlocked is [Builder.Begin] without the lock of the package, which the caller holds before it commits. So one
+// process can make thousands of packages before it commits the first one.
+func (b *Builder) BeginUnlocked(id sources.PackageID) (sources.Tx, error) { return b.begin(id) }
+
+func (b *Builder) begin(id sources.PackageID) (*tx, error) {
 	t := &tx{b: b, at: b.place(id, b.opts.Unpacked), Tx: store.Tx{
 		Evidence: b.evidence, Now: b.opts.Now, ID: id, Root: b.path, Place: b.opts.Place, Exclude: b.exclude,
 		KeepArchive: true, Sharing: staging.ByCopy, // a second link would change its fingerprint when it is removed
@@ -391,20 +421,8 @@ func (b *Builder) Begin(
 	if b.opts.Temporary {
 		t.Sharing = staging.ByLink
 	}
-	t.Finally(leave)
 	noLink := func(*disk.Dir) error { return nil }
-	err = store.Within(b.dir, path.Dir(b.relative(t.at.Path())), noLink)
-	if err == nil {
-		held.Package, _ = b.Get(ctx, id) // a package that can't be read is stored again
-		if held.Known, err = b.Recall(id); errors.Is(err, sources.ErrNotFound) {
-			err = nil
-		}
-	}
-	if err != nil {
-		t.Close()
-		return sources.Held{}, nil, sources.InPackage(id, err)
-	}
-	return held, t, nil
+	return t, sources.InPackage(id, store.Within(b.dir, path.Dir(b.relative(t.at.Path())), noLink))
 }
 
 // Stage implements [sources.Tx].

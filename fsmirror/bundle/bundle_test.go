@@ -83,6 +83,23 @@ func TestPackagesThatArriveMeanwhile(t *testing.T) {
 	check(t, other.Close())
 }
 
+// An import of thousands of packages has few open files, and two imports don't wait for each other: it locks one package
+// at a time.
+func TestImportLocksOnePackageAtATime(t *testing.T) {
+	file, dir := created(t, mirrored(t, published(t)), createOptions()), t.TempDir()
+	opts, most := importOptions(), 0
+	opts.Accept = func(all []sources.Stored) error {
+		locks := sourcetest.Must(os.ReadDir(filepath.Join(dir, ".larder", "lock")))(t)
+		sourcetest.Expect(t, len(all) > 1 && len(locks) == 0, "%d packages, locks %v", len(all), locks)
+		return nil
+	}
+	opts.Report = func(int64, int64) {
+		most = max(most, len(sourcetest.Must(os.ReadDir(filepath.Join(dir, ".larder", "lock")))(t)))
+	}
+	sourcetest.Must(bundle.Import(ctx, file, dir, opts))(t)
+	sourcetest.Equal(t, most, 0, "locks while packages are copied")
+}
+
 // A bundle that tar unpacks is a mirror.
 func TestTarReadsIt(t *testing.T) {
 	w := published(t)

@@ -74,7 +74,7 @@ type importer struct {
 	dir      string
 	bundle   *Bundle
 	mirror   *builder.Builder
-	begun    []sources.Tx // of the packages of the bundle
+	made     []sources.Tx // of the packages that were copied; nil for the others
 	result   Imported
 	progress progress
 }
@@ -100,8 +100,10 @@ func Import(ctx context.Context, file, dir string, opts ImportOptions) (result I
 		return result, err
 	}
 	err = in.run(ctx)
-	for _, tx := range in.begun {
-		tx.Close()
+	for _, tx := range in.made {
+		if tx != nil {
+			tx.Close()
+		}
 	}
 	if err != nil {
 		_, closeErr := in.mirror.Abort()
@@ -138,18 +140,8 @@ func (in *importer) verifyOthers(ctx context.Context) error {
 	return in.plan(ctx)
 }
 
-// run imports everything. In a dry run it only verifies the packages. No other process stores one of them meanwhile.
+// run imports everything. In a dry run it only verifies the packages.
 func (in *importer) run(ctx context.Context) error {
-	for _, p := range in.bundle.Manifest.Packages { // sorted, so that two imports don't wait for each other
-		if in.opts.ReadOnly {
-			break
-		}
-		_, tx, err := in.mirror.Begin(ctx, p.ID, sources.ToStore)
-		if err != nil {
-			return err
-		}
-		in.begun = append(in.begun, tx)
-	}
 	if err := errors.Join(in.checkBase(ctx), in.decide(ctx)); err != nil {
 		return err
 	}
@@ -192,20 +184,22 @@ func (in *importer) run(ctx context.Context) error {
 
 // store copies all packages into the mirror, and then lets them appear there.
 func (in *importer) store(ctx context.Context) error {
+	in.made = make([]sources.Tx, len(in.result.Packages))
 	for i, a := range in.result.Packages {
 		if a.How == Known {
 			continue
 		}
-		if err := in.copy(ctx, a.Package, in.begun[i]); err != nil {
+		tx, err := in.mirror.BeginUnlocked(a.ID)
+		if err != nil {
+			return err
+		}
+		in.made[i] = tx
+		if err := in.copy(ctx, a.Package, tx); err != nil {
 			return err
 		}
 	}
-	for i, a := range in.result.Packages {
-		by := sources.Provenance{
-			ZH: a.ZH, Filename: a.ID.Filename(), Origin: in.bundle.name, Proof: a.Proof,
-			Signed: in.bundle.Manifest.Signed(a.ID.Release()),
-		}
-		if _, err := in.begun[i].Commit(ctx, by); err != nil {
+	for i := range in.result.Packages {
+		if err := in.commit(ctx, &in.result.Packages[i], in.made[i]); err != nil {
 			return err
 		}
 	}
@@ -214,6 +208,36 @@ func (in *importer) store(ctx context.Context) error {
 		in.opts.Warn(err)
 		return nil
 	}
+	return err
+}
+
+// commit stores a package, unless another process has stored it since the import has decided what to do with it. The
+// import holds the lock of no other package, so two imports don't wait for each other.
+func (in *importer) commit(ctx context.Context, a *Arrival, made sources.Tx) error {
+	unlock, err := in.mirror.Lock(ctx, a.ID)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	if there := in.mirror.There(a.ID); len(there) > 0 {
+		now, err := in.fate(ctx, a.Package, there)
+		if err != nil {
+			return err
+		}
+		if now.How == Known {
+			*a = now
+		}
+	}
+	if a.How == Known { // the mirror may lack what the bundle proves
+		if made, err = in.mirror.BeginUnlocked(a.ID); err != nil {
+			return err
+		}
+		defer made.Close()
+	}
+	_, err = made.Commit(ctx, sources.Provenance{
+		ZH: a.ZH, Filename: a.ID.Filename(), Origin: in.bundle.name, Proof: a.Proof,
+		Signed: in.bundle.Manifest.Signed(a.ID.Release()),
+	})
 	return err
 }
 
