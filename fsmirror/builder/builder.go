@@ -16,7 +16,7 @@
 //	.larder/removed/                                                  which packages were removed for good
 //	.larder/mirror.lock                                               locked by a process while it changes the mirror
 //	.larder/lock/                                                     locks of packages that are being stored
-//	.larder/unsettled                                                 exists until everything is on the disk
+//	.larder/unsettled                                                 exists until everything is on the disk, see change
 //	.larder/tmp/run-*/                                                scratch directories of the processes that write
 //	.larder/partial/                                                  interrupted downloads
 //
@@ -121,6 +121,9 @@ type Builder struct {
 	partial *disk.Dir     // .larder/partial
 	locks   *disk.Dir     // .larder/lock
 	work    *disk.Scratch // of this run
+	mark    string        // what .larder/unsettled contains if only this process has made changes
+
+	changed map[sources.Provider]bool // see change
 
 	turn     *semaphore.Weighted // acquired before the lock of the mirror, see exclude
 	lockless sync.Once
@@ -163,6 +166,7 @@ func Open(_ context.Context, dir string, opts Options) (*Builder, error) {
 	}
 	opts.Place = cmp.Or(opts.Place, "the mirror")
 	b := &Builder{path: dir, opts: opts, turn: semaphore.NewWeighted(1), located: map[sources.Release]location{}}
+	b.changed = map[sources.Provider]bool{}
 	if opts.ReadOnly {
 		b.dir, _ = disk.Open(dir) // if that fails, so does every method that reads packages
 	} else if err := b.open(); err != nil {
@@ -211,7 +215,9 @@ func (b *Builder) open() (err error) {
 		_, err := os.Lstat(b.place(id, b.opts.Unpacked).Path())
 		return err == nil && b.locks.Idle(lockOf(id))
 	}))
-	b.work, err = b.tmp.Scratch(run)
+	if b.work, err = b.tmp.Scratch(run); err == nil {
+		b.mark = b.work.Name()
+	}
 	return err
 }
 

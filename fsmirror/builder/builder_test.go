@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -496,6 +497,46 @@ func TestWritersOfAPackageExcludeEachOther(t *testing.T) {
 	must(t, errors.Join(first.Close(), second.Close()))
 	finds(t, dir, 2)
 	sourcetest.Expect(t, open(t, dir, builder.Options{ReadOnly: true}).Indexed(one), "it is not in the index")
+}
+
+// A process surveys only the providers whose packages it has stored, unless another one has unfinished changes, before
+// its own or after them.
+func TestFinishStored(t *testing.T) {
+	ids := []string{widget + "/1.0.0/linux_amd64", gadget + "/1.0.0/linux_amd64", gadget + "/1.1.0/linux_amd64", gadget + "/1.2.0/linux_amd64"}
+	d, dir := newDepot(t, ids...), t.TempDir()
+	first, second := open(t, dir, builder.Options{}), open(t, dir, builder.Options{})
+	put := func(b *builder.Builder, i int) {
+		id := parseID(t, ids[i])
+		sourcetest.Must(sourcetest.Put(t.Context(), b, id, d.delivery(id)))(t)
+	}
+	put(first, 0)
+	must(t, first.Finish(t.Context()))
+	document := filepath.Join(dir, filepath.FromSlash(widget), "index.json")
+	has := func() bool { _, err := os.Stat(document); return err == nil }
+	steps := []struct {
+		before, after []int // what the second process stores
+		whole         bool
+	}{{}, {before: []int{2}, whole: true}, {after: []int{3}, whole: true}, {}}
+	for i, step := range steps {
+		must(t, os.Remove(document))
+		for _, other := range step.before {
+			put(second, other)
+		}
+		must(t, os.RemoveAll(filepath.Join(dir, filepath.FromSlash(gadget), "terraform-provider-gadget_1.0.0_linux_amd64.zip")))
+		put(first, 1)
+		for _, other := range step.after {
+			put(second, other)
+		}
+		must(t, first.FinishStored(t.Context()))
+		sourcetest.Equal(t, has(), step.whole, strconv.Itoa(i))
+		for _, stored := range slices.Concat([]int{1}, step.before, step.after) {
+			sourcetest.Expect(t, first.Indexed(parseID(t, ids[stored])), "step %d: %s is not in the index", i, ids[stored])
+		}
+		unsettled := slices.Contains(files(t, filepath.Join(dir, ".larder")), "unsettled")
+		sourcetest.Expect(t, !unsettled, "step %d is unfinished", i)
+		must(t, first.Finish(t.Context()))
+	}
+	must(t, errors.Join(first.Close(), second.Close()))
 }
 
 func TestHostsWithAPort(t *testing.T) {

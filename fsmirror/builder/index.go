@@ -43,8 +43,16 @@ func (e *DamagedError) Unwrap() []error { return e.Packages }
 // Finish makes the index match the archives, and returns when everything is on the
 // disk. It keeps the entries of damaged archives, for which it returns a [DamagedError], and
 // entries that refer to files outside the mirror's layout.
-func (b *Builder) Finish(ctx context.Context) error {
-	p, err := b.index(ctx, indexing{keep: true}, b.opts.ReadOnly)
+func (b *Builder) Finish(ctx context.Context) error { return b.finish(ctx, indexing{keep: true}) }
+
+// FinishStored is [Builder.Finish] for the providers whose packages this process has stored, unless other processes
+// have unfinished changes. In a mirror of thousands of packages, it is quick.
+func (b *Builder) FinishStored(ctx context.Context) error {
+	return b.finish(ctx, indexing{keep: true, stored: true})
+}
+
+func (b *Builder) finish(ctx context.Context, how indexing) error {
+	p, err := b.index(ctx, how, b.opts.ReadOnly)
 	if err == nil && len(p.leftOut) > 0 {
 		err = &DamagedError{p.leftOut}
 	}
@@ -70,11 +78,11 @@ func (b *Builder) index(ctx context.Context, how indexing, dry bool) (*plan, err
 			return err
 		}
 		result.leftOut = p.leftOut
-		if err = errors.Join(err, b.apply(ctx, p.steps)); err != nil { // the next run writes the other documents
-			return errors.Join(err, b.dir.SyncDirs(ctx))
+		if err = errors.Join(err, b.apply(ctx, p)); err != nil { // the next run writes the other documents
+			return errors.Join(err, b.syncDirs(ctx, p.only))
 		}
 		result = p
-		return b.settle(ctx)
+		return b.settle(ctx, p.only)
 	})
 	return result, disk.Explain(err, b.opts.Place)
 }
@@ -186,7 +194,8 @@ func document(home string, v sources.Version) string { return home + "/" + v.Str
 // A plan is how to make the index match the archives.
 type plan struct {
 	steps   []Change
-	leftOut []error // why archives in the mirror do not belong in the index
+	leftOut []error            // why archives in the mirror do not belong in the index
+	only    []sources.Provider // that were surveyed; nil for all
 }
 
 // An indexing determines what the index names: all archives that can be read.
@@ -195,6 +204,7 @@ type indexing struct {
 	keep    bool                      // and present entries, of damaged archives and of no packages of the mirror
 
 	contents bool // with the hash of the contents of each
+	stored   bool // only in the directories that this process has changed, if no other one has changed any
 
 	look func(_ context.Context, _ fsmirror.Package, contents bool) (record, error)
 }
@@ -203,8 +213,11 @@ type indexing struct {
 // stay as they are.
 func (b *Builder) plan(ctx context.Context, how indexing) (*plan, error) {
 	p := &plan{}
+	if how.stored && b.isMarked() && !b.changed[sources.Provider{}] {
+		p.only = slices.Collect(maps.Keys(b.changed))
+	}
 	var errs []error
-	err := b.survey(ctx, how, func(h *homeIndex) {
+	err := b.survey(ctx, how, p.only, func(h *homeIndex) {
 		steps, err := h.compare()
 		p.steps, p.leftOut = append(p.steps, steps...), append(p.leftOut, h.leftOut...)
 		errs = append(errs, err)
@@ -229,10 +242,19 @@ type homeIndex struct {
 	isPackage func(file string) bool       // reports whether a file is a package in the mirror's layout
 }
 
-// survey determines what the documents are and what they are to be. It examines one directory at a time, so only the
-// documents of one are in memory.
-func (b *Builder) survey(ctx context.Context, how indexing, each func(*homeIndex)) error {
+// survey determines what the documents are and what they are to be, of some providers or of all. It examines one
+// directory at a time, so only the documents of one are in memory.
+func (b *Builder) survey(ctx context.Context, how indexing, only []sources.Provider, each func(*homeIndex)) error {
 	all, err := b.homeIndexes(ctx, how.without)
+	if only != nil {
+		of := map[string]bool{}
+		for _, p := range only {
+			for _, home := range homes(p) {
+				of[folded(home)] = true
+			}
+		}
+		maps.DeleteFunc(all, func(name string, _ *homeIndex) bool { return !of[name] })
+	}
 	for _, name := range slices.Sorted(maps.Keys(all)) {
 		h := all[name]
 		if err = h.read(ctx, how); err != nil {
@@ -509,22 +531,27 @@ func (b *Builder) extension(of sources.Release) (*evidence.Extension, error) {
 	return is.Extension, nil
 }
 
-// apply writes the records, syncs the evidence, and then carries out the steps. After an error, it carries out those
-// for other directories.
-func (b *Builder) apply(ctx context.Context, steps []Change) error {
+// apply writes the records, syncs the evidence, and then carries out the steps of a plan. After an error, it carries
+// out those for other directories.
+func (b *Builder) apply(ctx context.Context, p *plan) error {
 	errs := []error{b.writeRecords(ctx)}
 	if b.isChanged() {
 		sync := func(evidence *disk.Dir) error { return evidence.SyncTree(ctx) } // it was written without syncing
-		if err := store.Within(b.own, "evidence", sync); err != nil {
-			return errors.Join(append(errs, err)...)
+		for _, name := range evidenceOf(p.only) {
+			if err := store.Within(b.dir, name, sync); err != nil {
+				return errors.Join(append(errs, err)...)
+			}
 		}
 	}
 	failed := map[string]bool{}
-	for _, s := range steps {
+	for _, s := range p.steps {
 		if failed[path.Dir(s.Path)] {
 			continue
 		}
-		err := b.change()
+		var err error
+		if p.only == nil { // otherwise the changes of these providers are noted
+			err = b.change(sources.Provider{})
+		}
 		switch {
 		case err != nil:
 		case s.Removed:
@@ -571,27 +598,80 @@ func resolve(doc, text string) (file string, ok bool) {
 // isChanged reports whether some changes may not be on the disk yet, or not in the index.
 func (b *Builder) isChanged() bool { return b.own.Exists(unsettled) }
 
-// change creates the file that marks unfinished changes. The caller excludes other processes, see [Builder.settle].
-func (b *Builder) change() error {
+// change marks unfinished changes by a file, and notes whose they are: of no provider, if they may be of any. The file
+// has the mark of this process if no other process has made changes since it was created. The caller excludes other
+// processes, see [Builder.settle].
+func (b *Builder) change(of sources.Provider) error {
 	f, err := b.own.Create(unsettled, 0o644)
-	if errors.Is(err, fs.ErrExist) {
-		return nil
+	switch {
+	case err == nil:
+		b.changed = map[sources.Provider]bool{}
+		_, _ = f.WriteString(b.mark) // there may be no space
+		err = f.Close()
+	case errors.Is(err, fs.ErrExist) && b.isMarked():
+		err = nil
+	case errors.Is(err, fs.ErrExist): // another process may have to know that it is not the only one
+		made := b.work.Name()
+		if err = store.WriteFile(b.work.Dir, made, 0o644, strings.NewReader("")); err == nil {
+			err = disk.Rename(b.work.Dir, made, b.own, unsettled)
+		}
 	}
-	if err != nil {
-		return err
+	if err == nil {
+		b.changed[of] = true
 	}
-	return f.Close()
+	return err
+}
+
+// isMarked reports whether only this process has made changes that are not finished.
+func (b *Builder) isMarked() bool {
+	text, _, err := b.own.ReadFile(unsettled, int64(len(b.mark)))
+	return err == nil && string(text) == b.mark
 }
 
 // settle returns when everything is on the disk, and then removes the file that marks unfinished changes, also those of
 // other processes: the caller has excluded them since it read the mirror. All files have been synced before: packages
-// and documents before their rename, evidence by [Builder.apply].
-func (b *Builder) settle(ctx context.Context) error {
+// and documents before their rename, evidence by [Builder.apply]. Only is that of the plan.
+func (b *Builder) settle(ctx context.Context, only []sources.Provider) error {
 	if !b.isChanged() {
 		return nil
 	}
-	if err := b.dir.SyncDirs(ctx); err != nil {
+	if err := b.syncDirs(ctx, only); err != nil {
 		return err
 	}
 	return b.own.Remove(unsettled)
+}
+
+// syncDirs syncs the directories of some providers, or all if it is nil.
+func (b *Builder) syncDirs(ctx context.Context, only []sources.Provider) error {
+	if only == nil {
+		return b.dir.SyncDirs(ctx)
+	}
+	names := evidenceOf(only)
+	for _, p := range only {
+		names = append(names, homes(p)...)
+	}
+	for _, name := range names {
+		if err := store.Within(b.dir, name, func(d *disk.Dir) error { return d.SyncDirs(ctx) }); err != nil {
+			return err
+		}
+		for name != "." { // it may be new
+			name = path.Dir(name)
+			if err := store.Within(b.dir, name, (*disk.Dir).Sync); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// evidenceOf returns the directories of the evidence of some providers, or that of all if it is nil.
+func evidenceOf(only []sources.Provider) (names []string) {
+	const all = own + "/evidence"
+	if only == nil {
+		return []string{all}
+	}
+	for _, p := range only {
+		names = append(names, all+"/"+home(p))
+	}
+	return names
 }

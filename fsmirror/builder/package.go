@@ -339,7 +339,7 @@ func (b *Builder) newEvidence() *store.Evidence {
 			return store.References(records)
 		},
 		Via:    func() (*disk.Scratch, error) { return b.work, nil },
-		Before: func(sources.Release, *sources.Signed) error { return b.change() },
+		Before: func(of sources.Release, _ *sources.Signed) error { return b.change(of.Provider) },
 	}
 }
 
@@ -489,7 +489,7 @@ func (t *tx) move(in *disk.Dir, name string) error {
 		err := &fs.PathError{Op: "replace", Path: t.at.Path(), Err: syscall.EISDIR}
 		return sources.WithHint(error(err), "move the directory elsewhere: an archive belongs there")
 	}
-	if err := b.change(); err != nil {
+	if err := b.change(t.ID.Provider); err != nil {
 		return err
 	}
 	if !t.at.Unpacked() { // a rename replaces a file

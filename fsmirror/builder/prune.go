@@ -141,10 +141,10 @@ func (b *Builder) leaveOut(ctx context.Context, p *Plan, index *plan) error {
 			b.removed.Set(e.ID.Provider, store.KeyOf(e.ID), was.ZH)
 		}
 	}
-	if err := b.apply(ctx, index.steps); err != nil {
+	if err := b.apply(ctx, index); err != nil {
 		return err
 	}
-	return errors.Join(b.change(), b.dir.SyncDirs(ctx))
+	return errors.Join(b.change(sources.Provider{}), b.dir.SyncDirs(ctx))
 }
 
 // removeAll removes packages that the index doesn't name.
@@ -161,7 +161,7 @@ func (b *Builder) removeAll(ctx context.Context, going []Entry) (gone []Entry, e
 		}
 		gone = append(gone, e)
 	}
-	errs = append(errs, b.tidy(context.WithoutCancel(ctx), gone), b.writeRecords(ctx), b.settle(ctx))
+	errs = append(errs, b.tidy(context.WithoutCancel(ctx), gone), b.writeRecords(ctx), b.settle(ctx, nil))
 	return gone, errors.Join(errs...)
 }
 

@@ -206,7 +206,7 @@ func (v *verifier) checkIndex(ctx context.Context) error {
 		}
 		return r, err
 	}
-	err := v.survey(ctx, indexing{look: look}, func(h *homeIndex) {
+	err := v.survey(ctx, indexing{look: look}, nil, func(h *homeIndex) {
 		maps.Copy(unread, h.unread)
 		exists = v.checkHome(h) || exists
 	})

@@ -66,7 +66,7 @@ func (u *upstream) finish(ctx context.Context, out *report.Output, w *writing, i
 	defer w.updating.Unlock()
 	if w.updates.Load() == begun { // otherwise another update has begun since the package was stored
 		w.updates.Add(1)
-		w.err = w.Finish(ctx)
+		w.err = w.FinishStored(ctx)
 	}
 	if w.err != nil && w.Indexed(id) {
 		out.WarnAll(sources.Errors(w.err)) // they are about other packages
