@@ -78,7 +78,7 @@ func (b *Builder) Verify(ctx context.Context, report func(done, of int64)) (*Ver
 		return nil, err
 	}
 	if name := own + "/" + unsettled; b.has(name) {
-		v.found(Unfinished, name, nil, "the last process that wrote to the mirror was interrupted")
+		v.found(Unfinished, name, nil, "a process that writes to the mirror was interrupted, or still runs")
 	}
 	slices.SortStableFunc(v.Findings, func(f, g *store.Finding) int { return cmp.Compare(f.Path, g.Path) })
 	slices.SortStableFunc(v.Sound, func(a, b sources.Stored) int { return a.ID.Compare(b.ID) })
