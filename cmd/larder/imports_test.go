@@ -79,12 +79,13 @@ cmd/larder/job/cache: cmd/larder/{job,report,site,ui} sources cachedir installer
 cmd/larder/job/install: cmd/larder/{job,report,site,ui} sources cachedir cliconfig installer
 	sources/{disk,policy,store} installer/{acquire,lockfile,modules}
 cmd/larder/job/mirror: cmd/larder/{job,report,site,ui} sources cachedir fsmirror installer
-	sources/{archive,disk,evidence,store,trust} fsmirror/{builder,bundle,legacy,publish}
+	sources/{archive,disk,evidence,policy,store,trust} fsmirror/{builder,bundle,legacy,publish}
 	installer/{acquire,datadir,lockfile}
 cmd/larder/job/run: cmd/larder/{job,report,site,ui} sources cliconfig installer sources/{disk,trust} cachedir/view
 	cliconfig/programs installer/{datadir,lockfile,modules}
 cmd/larder/job/serve: cmd/larder/{job,report,site} cmd/larder/report/webpage sources cliconfig fsmirror
-	sources/{disk,evidence,fetch,trust} fsmirror/{builder,server} fsmirror/server/{endpoint,metrics} installer/acquire
+	sources/{disk,evidence,fetch,policy,trust} fsmirror/{builder,server} fsmirror/server/{endpoint,metrics}
+	installer/acquire
 cmd/larder: cmd/larder/{job,line,report,site,ui} cmd/larder/job/{ask,cache,install,mirror,run,serve} sources
 	cachedir cliconfig installer sources/trust cliconfig/programs fsmirror/builder
 `)
