@@ -33,6 +33,7 @@ func TestAllocate(t *testing.T) {
 	allocates(a, 600<<10, 500<<10, false)
 	allocates(a, 600<<10, 400<<10, true)
 	allocates(a, 600<<10, 400<<10, true) // it has them
+	allocates(a, 600<<10, 500<<10, true)
 	allocates(b, 500<<10, 0, false)
 	if info, err := a.Stat(); err != nil || info.Size() != 0 {
 		t.Errorf("got %v, %v", info, err)

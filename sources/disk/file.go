@@ -203,7 +203,7 @@ func (d *Dir) CreateTemp(prefix string) (f *os.File, name string, err error) {
 // allocating lets one file have the last space, when several would each get a part of it.
 var allocating sync.Mutex
 
-// Allocate takes the space from the disk that a file needs to grow to size bytes, unless less than spare bytes would
+// Allocate takes the space from the disk that a file lacks to grow to size bytes, unless less than spare bytes would
 // then be free. The file keeps its length; truncating it ends the reservation. Where the file system can't reserve
 // space, Allocate only compares with the free space.
 func Allocate(f *os.File, size, spare int64) error {
@@ -214,7 +214,8 @@ func Allocate(f *os.File, size, spare int64) error {
 		return err
 	}
 	free, known := FreeSpace(filepath.Dir(f.Name()))
-	if known && free-spare < size-UsageOf(f.Name(), info).Bytes { // allocating would take all that is free, and then fail
+	lacks := size - UsageOf(f.Name(), info).Bytes
+	if known && lacks > 0 && free-spare < lacks { // allocating would take all that is free, and then fail
 		err = fullErrors[0]
 	} else if err = fallocate(f, size); err != nil {
 		_ = f.Truncate(info.Size())
