@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
+	"io"
 	"os"
 	"path/filepath"
 	"syscall"
@@ -46,6 +47,29 @@ func TestFullFileSystem(t *testing.T) {
 	finds(t, dir, 2)
 	left, err := os.ReadDir(filepath.Join(dir, ".larder", "tmp"))
 	sourcetest.Expect(t, err == nil && len(left) == 0, "left are %v, %v", left, err)
+}
+
+// Packages can be removed from a full file system, on which no index can be written.
+func TestPruneOnFullFileSystem(t *testing.T) {
+	dir := tiny(t)
+	d := newDepot(t)
+	large := make([]byte, 100<<10)
+	rand.Read(large)
+	ids := []string{widget + "/1.0.0/linux_amd64", widget + "/2.0.0/linux_amd64"}
+	d.stockWith(map[string]string{"terraform-provider-widget": string(large)}, ids...)
+	d.sync(dir, builder.Options{}, ids...)
+	filler := sourcetest.Must(os.Create(filepath.Join(dir, "filler")))(t)
+	_, err := io.Copy(filler, rand.Reader)
+	sourcetest.Expect(t, errors.Is(err, syscall.ENOSPC), "filling: %v", err)
+	must(t, filler.Close())
+	b := open(t, dir, builder.Options{})
+	id := parseID(t, ids[0])
+	held := sourcetest.Must(b.Get(t.Context(), id))(t)
+	plan, _, err := b.PlanRemoval(t.Context(), map[sources.PackageID]sources.Hash{id: held.ZH})
+	must(t, err)
+	gone, err := b.Prune(t.Context(), plan)
+	sourcetest.Expect(t, err == nil && len(gone) == 1 && !b.Indexed(id), "removed %v, %v", gone, err)
+	finds(t, dir, 1)
 }
 
 // A mirror that cannot be written can be read.

@@ -111,7 +111,8 @@ func (b *Builder) Missing(of sources.Release) (all []Entry) {
 
 // Prune removes the packages of the plan, first from the index and then from the
 // disk. It returns the removed packages, once everything is on the disk. If it is
-// interrupted, the index still names only existing packages. An empty plan completes what an earlier process that was
+// interrupted, the index still names only existing packages, unless the disk is so full that the index can be written
+// only after packages were removed. An empty plan completes what an earlier process that was
 // killed has begun, and otherwise changes nothing.
 func (b *Builder) Prune(ctx context.Context, p *Plan) (gone []Entry, err error) {
 	if len(p.Remove) == 0 && !b.isChanged() {
@@ -124,6 +125,14 @@ func (b *Builder) Prune(ctx context.Context, p *Plan) (gone []Entry, err error) 
 	err = b.update(ctx, how, func(index *plan, err error) error {
 		if err == nil {
 			err = b.leaveOut(ctx, p, index)
+		}
+		for _, e := range p.Remove {
+			if !disk.IsFull(err) {
+				break
+			}
+			if err = b.remove(e.at); err == nil {
+				err = b.leaveOut(ctx, p, index)
+			}
 		}
 		if err != nil {
 			return disk.Explain(err, b.opts.Place)
