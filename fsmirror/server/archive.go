@@ -23,6 +23,8 @@ const tries = 2
 
 // archive answers with the archive of a package. If it is not in the mirror, it is fetched first.
 func (x *exchange) archive() error {
+	x.use(x.id, 1)
+	defer x.use(x.id, -1)
 	f, info, err := x.openAllowed()
 	for try := 0; x.opts.Upstream != nil && x.lacks(err) && x.w.status == 0 && try < tries; try++ {
 		was := err
@@ -40,6 +42,22 @@ func (x *exchange) archive() error {
 	x.w.Header().Set("ETag", tag([]byte(disk.Print(f.Name(), info)))) // an archive is replaced, and never changed
 	http.ServeContent(x.w, x.r, "", info.ModTime(), f)
 	return nil
+}
+
+// use counts the requests for an archive that are being answered.
+func (s *Server) use(id sources.PackageID, more int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.used[id] += more; s.used[id] == 0 {
+		delete(s.used, id)
+	}
+}
+
+// InUse reports whether a client is receiving an archive.
+func (s *Server) InUse(id sources.PackageID) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.used[id] > 0
 }
 
 // openAllowed opens the archive in the mirror, if the rules allow it.

@@ -154,6 +154,7 @@ type Server struct {
 	number   atomic.Int64 // of requests
 	mu       sync.Mutex
 	arriving map[sources.PackageID]*Arrival
+	used     map[sources.PackageID]int // requests for archives
 	fetches  sync.WaitGroup
 	requests sync.RWMutex // each request locks it for reading; locked for good when the server has ended
 }
@@ -164,7 +165,8 @@ func New(ctx context.Context, dir string, opts Options) *Server {
 		opts.Now = time.Now
 	}
 	opts.Fresh = cmp.Or(opts.Fresh, 5*time.Minute)
-	s := &Server{opts: opts, dir: dir, ends: ctx, arriving: map[sources.PackageID]*Arrival{}}
+	s := &Server{opts: opts, dir: dir, ends: ctx}
+	s.arriving, s.used = map[sources.PackageID]*Arrival{}, map[sources.PackageID]int{}
 	s.bodies.Max, s.bodies.Weigh = mostOfAll, body.weight
 	limits := memoryOptions{fresh: opts.Fresh, now: opts.Now, busy: make(chan struct{}, mostAtOnce), ends: ctx}
 	s.listings = newMemory(limits, sizeOf, func(ctx context.Context, p sources.Provider) ([]sources.Version, error) {

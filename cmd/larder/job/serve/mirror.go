@@ -84,8 +84,12 @@ func (u *upstream) served(id sources.PackageID, at time.Time) {
 	}
 }
 
-// lastServed returns when a package was served last, or stored.
+// lastServed returns when a package was served last, or stored. For one that clients are receiving, it is a time to
+// come: until they have it, removing it frees no space.
 func (u *upstream) lastServed(e builder.Entry) time.Time {
+	if u.handler.InUse(e.ID) {
+		return toCome
+	}
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	if at := u.last[e.ID]; at.After(e.Since) {
@@ -93,6 +97,8 @@ func (u *upstream) lastServed(e builder.Entry) time.Time {
 	}
 	return e.Since
 }
+
+var toCome = time.Unix(1<<40, 0)
 
 // replaceable reports whether a package could be fetched again. Those that were imported from files could not.
 func (u *upstream) replaceable(e builder.Entry) bool {
