@@ -307,16 +307,15 @@ func (u *upstream) Fetch(
 		return to.Observe(now)
 	}}
 	acquirer := acquire.New(from, b.Builder, u.Client, opts)
-	for range fullTries {
+	for try := 1; ; try++ {
 		got, err := acquirer.Acquire(ctx, request, held)
 		if err == nil {
 			return got.Package.Report, u.finish(ctx, out, b, id)
 		}
-		if !u.relieve(ctx, out, b.Builder, err) {
+		if try == fullTries || !u.relieve(ctx, out, b.Builder, err) {
 			return proved, err
 		}
 	}
-	return proved, err
 }
 
 const (
