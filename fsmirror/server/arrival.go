@@ -125,7 +125,7 @@ func (r *reader) Read(p []byte) (int, error) {
 	err := r.of.await(r.ctx, func() (bool, error) {
 		a := r.of
 		switch until = a.now.Done - heldBack; {
-		case a.err != nil:
+		case a.err != nil && !errors.Is(a.err, ErrUnindexed):
 			return false, a.err
 		case a.restarts != r.generation:
 			return false, errRestarted

@@ -33,6 +33,10 @@ var (
 	ErrForbidden = errors.New("not allowed")                      // by the rules
 	ErrTooLarge  = errors.New("larger than the server may store") // an archive
 
+	// ErrUnindexed is the error of an archive that is verified and stored, but not in the index of the mirror. Clients
+	// that are receiving it get all of it.
+	ErrUnindexed = errors.New("the index of the mirror could not be written")
+
 	// ErrBusy is the error of a request that would take too much beside others.
 	ErrBusy = refuse(http.StatusServiceUnavailable, "too many requests are waiting")
 )

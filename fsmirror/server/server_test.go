@@ -2,6 +2,7 @@ package server_test
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/rand"
 	"crypto/sha256"
@@ -42,6 +43,7 @@ type fakeUpstream struct {
 	fetch    func(u *fakeUpstream, to *server.Arrival, path string) error
 	err      error // of questions
 	errOffer error // of those about archives alone
+	errIndex error // once the archive is stored
 	size     int64 // of the archive, for arrivals; 0 if unknown
 }
 
@@ -56,7 +58,7 @@ func (u *fakeUpstream) Archives(context.Context, sources.Release) (server.Offer,
 
 func (u *fakeUpstream) Fetch(_ context.Context, _ sources.PackageID, to *server.Arrival) (sources.Report, error) {
 	to.Begin("source")
-	return sources.Report{Verdict: sources.HashOnly}, u.store(to)
+	return sources.Report{Verdict: sources.HashOnly}, cmp.Or(u.store(to), u.errIndex)
 }
 
 func (u *fakeUpstream) store(to *server.Arrival) error {
@@ -232,6 +234,24 @@ func TestFailedArchiveIsIncomplete(t *testing.T) {
 			sourcetest.Expect(t, bytes.Equal(body, u.archive), "the second try: %d %d bytes", r.StatusCode, len(body))
 		})
 	}
+}
+
+// A client gets the rest of an archive that is verified and stored, even if the index then can't be written.
+func TestUnindexedArchive(t *testing.T) {
+	reading, served := make(chan struct{}), make(chan server.Served, 1)
+	u := &fakeUpstream{archive: randomArchive(1 << 20), size: 1 << 20}
+	u.errIndex = fmt.Errorf("%w: %w", server.ErrUnindexed, syscall.ENOSPC)
+	u.fetch = func(u *fakeUpstream, to *server.Arrival, path string) error {
+		defer func() { <-reading }()
+		return u.write(to, path, 0, len(u.archive))
+	}
+	web := newServer(t, u, server.Options{Report: func(s server.Served) { served <- s }})
+	r := sourcetest.Must(http.Get(web.URL + archivePath))(t)
+	defer r.Body.Close()
+	close(reading)
+	body, err := io.ReadAll(r.Body)
+	is := <-served
+	sourcetest.Expect(t, err == nil && bytes.Equal(body, u.archive) && is.Complete(), "%d bytes, %v; reported %+v", len(body), err, is)
 }
 
 // A client that has the beginning of a download that began again gets an error, and no mixture.

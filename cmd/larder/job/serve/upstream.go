@@ -310,7 +310,10 @@ func (u *upstream) Fetch(
 	for try := 1; ; try++ {
 		got, err := acquirer.Acquire(ctx, request, held)
 		if err == nil {
-			return got.Package.Report, u.finish(ctx, out, b, id)
+			if err = u.finish(ctx, out, b, id); err != nil {
+				err = fmt.Errorf("%w: %w", server.ErrUnindexed, err)
+			}
+			return got.Package.Report, err
 		}
 		if try == fullTries || !u.relieve(ctx, out, b.Builder, err) {
 			return proved, err
