@@ -35,6 +35,7 @@ var exampleMachine = sync.OnceValue(func() *diskMachine {
 	const old = "home/.terraform.d/plugins/linux_amd64/terraform-provider-random_v3.6.1_x4"
 	m.write(old, "the provider, version 3.6.1")
 	m.chmod(old, 0o755)
+	m.write("ops.key", sourcetest.NewKey("ops").PrivateArmor())
 	for _, args := range []string{
 		"install -R", "mirror sync mirror -R .", "bundle create usb.tar -R .", "cache export cache.tar -R",
 	} {

@@ -110,10 +110,9 @@ func (b *Builder) Missing(of sources.Release) (all []Entry) {
 }
 
 // Prune removes the packages of the plan, first from the index and then from the
-// disk. It returns the removed packages, once everything is on the disk. If it is
-// interrupted, the index still names only existing packages, unless the disk is so full that the index can be written
-// only after packages were removed. An empty plan completes what an earlier process that was
-// killed has begun, and otherwise changes nothing.
+// disk. It returns the removed packages, once everything is on the disk. If it is interrupted, the index still names
+// only existing packages, unless the disk is so full that the index can be written only after packages were removed. An
+// empty plan completes what an earlier process that was killed has begun, and otherwise changes nothing.
 func (b *Builder) Prune(ctx context.Context, p *Plan) (gone []Entry, err error) {
 	if len(p.Remove) == 0 && !b.isChanged() {
 		return nil, nil
@@ -124,15 +123,7 @@ func (b *Builder) Prune(ctx context.Context, p *Plan) (gone []Entry, err error) 
 	}
 	err = b.update(ctx, how, func(index *plan, err error) error {
 		if err == nil {
-			err = b.leaveOut(ctx, p, index)
-		}
-		for _, e := range p.Remove {
-			if !disk.IsFull(err) {
-				break
-			}
-			if err = b.remove(e.at); err == nil {
-				err = b.leaveOut(ctx, p, index)
-			}
+			err = b.leaveOutFull(ctx, p, index)
 		}
 		if err != nil {
 			return disk.Explain(err, b.opts.Place)
@@ -141,6 +132,20 @@ func (b *Builder) Prune(ctx context.Context, p *Plan) (gone []Entry, err error) 
 		return err
 	})
 	return gone, err
+}
+
+// leaveOutFull is leaveOut also where the index can be written only after packages were removed.
+func (b *Builder) leaveOutFull(ctx context.Context, p *Plan, index *plan) error {
+	err := b.leaveOut(ctx, p, index)
+	for _, e := range p.Remove {
+		if !disk.IsFull(err) {
+			break
+		}
+		if err = b.remove(e.at); err == nil {
+			err = b.leaveOut(ctx, p, index)
+		}
+	}
+	return err
 }
 
 // leaveOut makes the index name all archives except those that will be removed.
